@@ -161,6 +161,12 @@ mkrt::Element element_of(DType dtype) {
       return mkrt::Element::kBf16;
     case DType::e4m3:
       return mkrt::Element::kE4m3;
+    case DType::e4m3_block:
+      return mkrt::Element::kE4m3Block;
+    case DType::int4:
+      return mkrt::Element::kInt4;
+    case DType::int4_group32:
+      return mkrt::Element::kInt4Group32;
     case DType::i32:
       return mkrt::Element::kI32;
   }

@@ -50,7 +50,8 @@ class Signature {
     return fmt::format("{} {};{};norm {};padding {};wide {};waits{};notifies {};placed {}",
                        dtype_name(weight.dtype), dtype_name(x.dtype), expr(x.shape[0]),
                        find_operand(grid, "norm") != nullptr,
-                       static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
+                       static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()),
+                                                       weight_type(weight))),
                        wgmma_from(schedule_.program, grid), waits, !grid.notifies.empty(),
                        static_cast<int>(schedule_.placements[id.index].kind));
   }

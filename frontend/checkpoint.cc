@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "frontend/fields.h"
-#include "frontend/quantization.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 namespace {
@@ -24,12 +26,21 @@ Result<DType> config_dtype(const Scope& scope) {
 // Tells whether weights may have the type without scales.
 bool is_plain(DType dtype) {
   const std::optional<mkrt::WeightType> type = find_weight_type(dtype);
-  return type && mkrt::weight_format(*type).scale_bytes == 0;
+  return type && !mkrt::weight_format(*type).scaled();
 }
 
 // Returns the name that the file has for the tensor's type.
 std::string type_of(const CheckpointTensor& tensor) {
   return tensor.stored.empty() ? dtype_name(tensor.dtype) : tensor.stored;
+}
+
+// Returns the name of the tensor that has a matrix as codes of 4 bits.
+std::string codes_of(const std::string& name) {
+  return name + mkrt::weight_format(mkrt::WeightType::kInt4).codes;
+}
+
+int64_t blocks_of(int64_t size) {
+  return (size + mkrt::kScaleBlock - 1) / mkrt::kScaleBlock;
 }
 
 // Tells whether the text fits the pattern. `*` stands for any text.
@@ -58,9 +69,9 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
                                                      tensors[place->second].file));
     }
   }
-  MKC_TRY(quantized, quantized_dtype(*scope.config));
+  MKC_TRY(quantized, read_quantization(*scope.config));
   checkpoint.quantized_ = quantized;
-  if (tensors.empty() && quantized) {
+  if (tensors.empty() && quantized != Quantization::kNone) {
     return scope.config->error(config_value(*scope.config, "quantization_config").place,
                                "the config alone does not say which weights are quantized, expected "
                                "model.safetensors beside it");
@@ -76,6 +87,10 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
                                const Loc& declared_at) {
   if (tensors_.empty()) return dtype_;
   const auto found = by_name_.find(name);
+  const bool matrix = shape.size() == 2;
+  if (found == by_name_.end() && matrix && quantized_ == Quantization::kInt4 &&
+      by_name_.contains(codes_of(name)))
+    return take_int4(name, shape);
   if (found == by_name_.end()) {
     std::vector<std::string> unused;
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -91,10 +106,8 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
     return error_at({tensor.file}, fmt::format("tensor \"{}\" has shape [{}], expected [{}]", name,
                                                fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
   }
-  if (quantized_ == tensor.dtype && shape.size() == 2) {
-    MKC_TRY_STATUS(take_row_scales(name, shape[0]));
-    return tensor.dtype;
-  }
+  if (quantized_ == Quantization::kE4m3 && matrix && tensor.dtype == DType::e4m3)
+    return take_e4m3(name, shape);
   if (dtype_from_.empty()) {
     if (!is_plain(tensor.dtype)) {
       return error_at({tensor.file},
@@ -110,24 +123,66 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
   return dtype_;
 }
 
-Status Checkpoint::take_row_scales(const std::string& weight, int64_t rows) {
-  const char* suffix = mkrt::weight_format(*find_weight_type(*quantized_)).scales;
-  if (!suffix) return {};
-  const std::string name = weight + suffix;
+const CheckpointTensor* Checkpoint::take_if_there(const std::string& name) {
   const auto found = by_name_.find(name);
-  if (found == by_name_.end()) {
-    return error_at({tensors_[by_name_.at(weight)].file},
-                    fmt::format("missing tensor \"{}\" [{}, 1], the scales of \"{}\"", name, rows, weight));
-  }
-  const CheckpointTensor& tensor = tensors_[found->second];
+  if (found == by_name_.end()) return nullptr;
   used_[found->second] = true;
-  const std::vector<int64_t>& shape = tensor.shape;
-  const bool fits = shape == std::vector<int64_t>{rows} || shape == std::vector<int64_t>{rows, 1};
-  if (is_plain(tensor.dtype) && fits) return {};
-  return error_at({tensor.file},
-                  fmt::format("tensor \"{}\" is {} [{}], expected bf16, f16 or f32 [{}, 1], a scale for "
-                              "each row",
-                              name, type_of(tensor), fmt::join(shape, ", "), rows));
+  return &tensors_[found->second];
+}
+
+Result<DType> Checkpoint::take_e4m3(const std::string& name, const std::vector<int64_t>& shape) {
+  const mkrt::WeightFormat block = mkrt::weight_format(mkrt::WeightType::kE4m3Block);
+  const CheckpointTensor* scales = take_if_there(name + block.scales);
+  if (!scales) scales = take_if_there(name + block.other_scales);
+  const std::string module = name.substr(0, name.rfind('.') + 1);
+  take_if_there(module + "input_scale");  // of activations as 8-bit floats; mkc keeps bf16, which is closer
+  const std::vector<std::vector<int64_t>> of_rows = {{shape[0], 1}, {shape[0]}, {1}, {}, {1, 1}};
+  const std::vector<int64_t> of_blocks = {blocks_of(shape[0]), blocks_of(shape[1])};
+  const std::string expected = fmt::format(
+      "[{}, 1], [1] or [{}], a scale for each row, for all, or for each block "
+      "of {} x {}",
+      shape[0], fmt::join(of_blocks, ", "), mkrt::kScaleBlock, mkrt::kScaleBlock);
+  if (!scales)
+    return error_at({tensors_[by_name_.at(name)].file},
+                    fmt::format("missing tensor \"{}{}\" or \"{}{}\", expected {}", name, block.scales, name,
+                                block.other_scales, expected));
+  if (is_plain(scales->dtype) && std::ranges::count(of_rows, scales->shape) != 0) return DType::e4m3;
+  if (is_plain(scales->dtype) && scales->shape == of_blocks) return DType::e4m3_block;
+  return error_at({scales->file},
+                  fmt::format("tensor \"{}\" is {} [{}], expected bf16, f16 or f32 {}", scales->name,
+                              type_of(*scales), fmt::join(scales->shape, ", "), expected));
+}
+
+Result<DType> Checkpoint::take_int4(const std::string& name, const std::vector<int64_t>& shape) {
+  const mkrt::WeightFormat wide = mkrt::weight_format(mkrt::WeightType::kInt4),
+                           narrow = mkrt::weight_format(mkrt::WeightType::kInt4Group32);
+  const CheckpointTensor& codes = *take_if_there(codes_of(name));
+  const CheckpointTensor* scales = take_if_there(name + wide.scales);
+  take_if_there(name + "_shape");
+  constexpr int64_t kCodes = 8;  // in a word
+  const std::vector<int64_t> words{shape[0], shape[1] / kCodes};
+  if (codes.dtype != DType::i32 || codes.shape != words || shape[1] % kCodes != 0)
+    return error_at(
+        {codes.file},
+        fmt::format("tensor \"{}\" is {} [{}], expected I32 [{}], {} codes in a word", codes.name,
+                    type_of(codes), fmt::join(codes.shape, ", "), fmt::join(words, ", "), kCodes));
+  if (!scales)
+    return error_at({codes.file}, fmt::format("missing tensor \"{}{}\", the scales of \"{}\"", name,
+                                              wide.scales, codes.name));
+  const bool rows = is_plain(scales->dtype) && scales->shape.size() == 2 && scales->shape[0] == shape[0] &&
+                    scales->shape[1] > 0 && shape[1] % scales->shape[1] == 0;
+  const int64_t group = rows ? shape[1] / scales->shape[1] : 0;
+  const auto fits = [&](const mkrt::WeightFormat& format) {
+    return rows && (scales->shape[1] == 1 || group % format.group_cols == 0);
+  };
+  if (fits(wide) && shape[1] % col_quantum(wide) == 0) return DType::int4;
+  if (fits(narrow)) return DType::int4_group32;
+  return error_at(
+      {scales->file},
+      fmt::format("tensor \"{}\" is {} [{}], expected bf16, f16 or f32 [{}, n], a scale for each row or "
+                  "for each group of a multiple of {} columns",
+                  scales->name, type_of(*scales), fmt::join(scales->shape, ", "), shape[0],
+                  narrow.group_cols));
 }
 
 Error Checkpoint::unexpected(const std::string& name, const std::string& expected) const {

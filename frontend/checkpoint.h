@@ -2,12 +2,12 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "frontend/family.h"
+#include "frontend/quantization.h"
 #include "ir/tensor.h"
 
 namespace mkc {
@@ -35,8 +35,8 @@ class Checkpoint {
   // Checks a tensor, marks it as taken and returns its dtype. Errors: a missing tensor, another shape,
   // another dtype, a dtype that no weight can have.
   //
-  // Matrices may have the dtype that the config quantizes them to. A format with scales takes their tensor,
-  // too. All other weights have one dtype: that of the first one taken.
+  // Matrices may be quantized as the config says. Their scales are taken, too. All other weights have one
+  // dtype: that of the first one taken.
   Result<DType> take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
 
   // Checks the scales of a cache and marks them as taken. Scales may be missing and may have any float type.
@@ -52,14 +52,18 @@ class Checkpoint {
   DType dtype() const { return dtype_; }
 
  private:
-  Status take_row_scales(const std::string& weight, int64_t rows);
+  // Returns a tensor and marks it as taken, or null.
+  const CheckpointTensor* take_if_there(const std::string& name);
+  // Take a quantized matrix with its scales, and return its dtype.
+  Result<DType> take_e4m3(const std::string& name, const std::vector<int64_t>& shape);
+  Result<DType> take_int4(const std::string& name, const std::vector<int64_t>& shape);
 
   std::span<const CheckpointTensor> tensors_;
   std::string directory_;
   std::map<std::string, size_t> by_name_;
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
-  std::optional<DType> quantized_;  // the dtype that matrices may have beside dtype_
+  Quantization quantized_ = Quantization::kNone;
   std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };
 

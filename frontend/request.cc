@@ -53,7 +53,7 @@ Status read_kv(const Document& document, const Node& kv, ModelOptions& options) 
   MKC_TRY(node, optional_field(document, kv, "dtype", Kind::kString));
   if (!node || node->string == "weights") return {};
   const Result<DType> dtype = parse_dtype(node->string);
-  if (!dtype.ok() || dtype.value() == DType::i32) {
+  if (!dtype.ok() || std::ranges::count(kCacheDTypes, dtype.value()) == 0) {
     return document.error(
         node->place, fmt::format("dtype is {}, expected weights, bf16, f16, f32 or e4m3", describe(*node)));
   }

@@ -1,14 +1,13 @@
 #include "ir/tensor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 namespace mkc {
 namespace {
-
-constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::i32};
 
 // Returns the attribute of that name. A missing attribute is added at its sorted position.
 Attr& attr_slot(Attrs& attrs, std::string_view name) {
@@ -21,7 +20,8 @@ Attr& attr_slot(Attrs& attrs, std::string_view name) {
 }  // namespace
 
 int64_t dtype_bytes(DType t) {
-  return t == DType::f32 || t == DType::i32 ? 4 : t == DType::e4m3 ? 1 : 2;
+  if (const auto type = find_weight_type(t)) return std::max(1u, mkrt::weight_format(*type).bits / 8);
+  return 4;
 }
 
 const char* dtype_name(DType t) {
@@ -34,6 +34,12 @@ const char* dtype_name(DType t) {
       return "bf16";
     case DType::e4m3:
       return "e4m3";
+    case DType::e4m3_block:
+      return "e4m3_block";
+    case DType::int4:
+      return "int4";
+    case DType::int4_group32:
+      return "int4_group32";
     case DType::i32:
       return "i32";
   }
@@ -43,7 +49,9 @@ const char* dtype_name(DType t) {
 Result<DType> parse_dtype(std::string_view s) {
   for (DType t : kDTypes)
     if (s == dtype_name(t)) return t;
-  return Error{fmt::format("unknown dtype '{}', expected f32, f16, bf16, e4m3 or i32", s)};
+  std::vector<std::string_view> names;
+  for (DType t : kDTypes) names.push_back(dtype_name(t));
+  return Error{fmt::format("unknown dtype '{}', expected {}", s, fmt::join(names, ", "))};
 }
 
 std::optional<mkrt::WeightType> find_weight_type(DType t) {

@@ -14,10 +14,14 @@
 
 namespace mkc {
 
-enum class DType : uint8_t { f32, f16, bf16, e4m3, i32 };
-// Returns the bytes of one element.
+// The dtypes from e4m3_block to int4_group32 are formats of weights alone (runtime/abi/weight_format.h).
+enum class DType : uint8_t { f32, f16, bf16, e4m3, e4m3_block, int4, int4_group32, i32 };
+constexpr DType kDTypes[] = {DType::f32,        DType::f16,  DType::bf16,         DType::e4m3,
+                             DType::e4m3_block, DType::int4, DType::int4_group32, DType::i32};
+constexpr DType kCacheDTypes[] = {DType::bf16, DType::f16, DType::f32, DType::e4m3};
+// Returns the bytes of one element, and 1 for codes of 4 bits.
 int64_t dtype_bytes(DType t);
-const char* dtype_name(DType t);                // "f32", "f16", "bf16", "e4m3", "i32"
+const char* dtype_name(DType t);                // the enumerator
 Result<DType> parse_dtype(std::string_view s);  // accepts the names of dtype_name
 // Returns the format of matrices of the dtype, or nothing where weights have no such format.
 std::optional<mkrt::WeightType> find_weight_type(DType t);

@@ -12,7 +12,6 @@ namespace mkc {
 
 constexpr uint32_t kTextVersion = 1;
 
-constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::i32};
 constexpr std::array kTensorKinds = {TensorKind::kInput, TensorKind::kWeight, TensorKind::kActivation,
                                      TensorKind::kCache, TensorKind::kOutput, TensorKind::kTable};
 const char* keyword(TensorKind kind);  // "input", "weight", …

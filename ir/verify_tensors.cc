@@ -48,6 +48,9 @@ void check_kind(Verifier& v, TensorId id) {
   const bool e4m3 = t.dtype == DType::e4m3, cache = t.kind == TensorKind::kCache;
   const bool matrix = t.kind == TensorKind::kWeight && t.shape.size() >= 2 && find_weight_type(t.dtype);
   if (e4m3 && !cache && !matrix) v.report(6, site, "only caches and matrices of weights are e4m3");
+  const bool grouped = find_weight_type(t.dtype) && weight_format(t).grouped();
+  if (grouped && !matrix)
+    v.report(6, site, fmt::format("only matrices of weights are {}", dtype_name(t.dtype)));
   if (cache && !packed) {
     if (from && !e4m3) v.report(6, site, fmt::format("a cache of {} has no scales", dtype_name(t.dtype)));
   } else if (t.kind != TensorKind::kWeight) {

@@ -45,7 +45,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
-  f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols)));
+  f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols, weight_type(f.tensor("weight")))));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
 }

@@ -110,6 +110,8 @@ f32 mk_exp2(f32 x) noexcept;
 u32 mk_pack_bf16(f32 lo, f32 hi) noexcept;  // two round-to-nearest-even conversions, lo in the low half
 u32 mk_pack_f16(f32 lo, f32 hi) noexcept;
 f32 mk_f16_to_f32(u32 half_bits) noexcept;  // takes the low 16 bits
+// mk_fma_bf16x2() is a * b + c for both halves, rounded once to nearest even (sm_80 on).
+u32 mk_fma_bf16x2(u32 a, u32 b, u32 c) noexcept;
 
 // mk_pack_e4m3() gives two 8-bit floats in the low half of a word, lo in its low byte. Rounding is to nearest
 // even; values beyond 448 become 448, NaN becomes 0x7f. mk_unpack_e4m3() gives two f16, which hold the values

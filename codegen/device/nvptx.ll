@@ -205,6 +205,14 @@ define i32 @mk_pack_bf16(float %lo, float %hi) #0 {
   %r = bitcast <2 x bfloat> %v to i32
   ret i32 %r
 }
+define i32 @mk_fma_bf16x2(i32 %a, i32 %b, i32 %c) #0 {
+  %x = bitcast i32 %a to <2 x bfloat>
+  %y = bitcast i32 %b to <2 x bfloat>
+  %z = bitcast i32 %c to <2 x bfloat>
+  %v = call <2 x bfloat> @llvm.nvvm.fma.rn.bf16x2(<2 x bfloat> %x, <2 x bfloat> %y, <2 x bfloat> %z)
+  %r = bitcast <2 x bfloat> %v to i32
+  ret i32 %r
+}
 define i32 @mk_pack_f16(float %lo, float %hi) #0 {
   %v = call <2 x half> @llvm.nvvm.ff2f16x2.rn(float %hi, float %lo)
   %r = bitcast <2 x half> %v to i32

@@ -50,10 +50,45 @@ MK_INLINE void pack_rows(const MkPack& p, const PackedShape& shape, u64 thread, 
   }
 }
 
+// pack_nibbles() packs codes of 4 bits, eight to a word of the checkpoint, the lowest bits first. A thread
+// takes four columns of a row, which are two bytes of a lane.
+MK_INLINE void pack_nibbles(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
+  constexpr u32 cols = 4;
+  const u64 places = p.cols / cols;
+  for (u64 i = thread; i < p.rows * places; i += threads) {
+    const u64 col = i % places * cols, row = packed_row(p, i / places);
+    const u32 codes = ((AS1 const uint16_t*)p.from)[i];
+    AS1 char* to = (AS1 char*)p.to;
+    to[packed_offset(shape, row, col)] = (char)((codes & 0xfu) | (codes >> 4 & 0xf0u));
+    to[packed_offset(shape, row, col + 1)] = (char)((codes >> 4 & 0xfu) | (codes >> 8 & 0xf0u));
+  }
+}
+
+// pack_group_scales() writes the scales of a format's groups. The first of the rows that share a scale gives
+// it.
+template <class W>
+MK_INLINE void pack_group_scales(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
+  const u64 groups = (p.cols + W::row.group_cols - 1) / W::row.group_cols;
+  for (u64 i = thread; i < p.rows * groups; i += threads) {
+    const u64 row = packed_row(p, i / groups);
+    if (row % W::row.group_rows != 0) continue;
+    const f32 scale = ((AS1 const f32*)p.group_scales)[i];
+    AS1 char* to = (AS1 char*)p.to + group_scale_offset(shape, row, i % groups * W::row.group_cols);
+    if constexpr (W::group_scale_bytes == F16::bytes)
+      F16::store(to, scale);
+    else
+      *(AS1 f32*)to = scale;
+  }
+}
+
 template <class W>
 MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
   const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
-  pack_rows<W>(p, shape, thread, threads);
+  if constexpr (W::row.bits == 4)
+    pack_nibbles(p, shape, thread, threads);
+  else
+    pack_rows<W>(p, shape, thread, threads);
+  if constexpr (W::grouped) pack_group_scales<W>(p, shape, thread, threads);
   if constexpr (W::scaled)
     for (u64 i = thread; i < p.rows * kKSlices; i += threads)
       *(AS1 f32*)((AS1 char*)p.to + scale_offset(shape, packed_row(p, i / kKSlices), i % kKSlices)) =
@@ -64,8 +99,8 @@ MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
 
 MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 workers, u32 threads) {
   AS1 const MkPack& at = *pack_at;
-  const MkPack p{at.from,        at.scales,  at.to,     at.first, at.rows, at.cols,
-                 at.matrix_rows, at.sources, at.source, at.group, at.type};
+  const MkPack p{at.from, at.scales,      at.group_scales, at.to,     at.first, at.rows,
+                 at.cols, at.matrix_rows, at.sources,      at.source, at.group, at.type};
   const u64 thread = (u64)mk_worker() * threads + mk_thread(), all = (u64)workers * threads;
   switch ((WeightType)p.type) {
 #define MK_PACK(name, W) \

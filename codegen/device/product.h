@@ -24,6 +24,7 @@ constexpr u32 kKeptOperand = 16;  // most bytes of one k-step's activations that
 // `Operand`: this lane's activations of one k-step, shared by all strips of the block.
 // load() reads the operand at column `col + ahead`.
 // step() adds the products of one k-step.
+// add_scaled() adds other sums, multiplied with scales of rows g and g + 8.
 // scale() multiplies the sums with the scales of rows g and g + 8.
 // store() writes the warp's sums.
 //
@@ -110,6 +111,10 @@ struct Mma {
     MK_UNROLL
     for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(sum[i], by[i % 4 / 2], 0.0f);
   }
+  MK_INLINE void add_scaled(const Mma& of, f32x2 by) {
+    MK_UNROLL
+    for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(of.sum[i], by[i % 4 / 2], sum[i]);
+  }
   // token_of() is the token of sum i. entry_of() is the index of sum i in [token][row].
   MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kMma8Tokens + lane % 4 * 2 + i % 2; }
   MK_INLINE static u32 entry_of(u32 lane, u32 i) {
@@ -172,14 +177,24 @@ struct TileKSlices {
     return tile + 1 == a.tiles ? a.tail_cols / kKSlices / step_cols : full_steps;
   }
   // words_at() is where k-step `step` of part `part` begins in a stage of K slices' parts of a tile, each of
-  // `steps` k-steps. Parts of the last tile have the rows' scales behind their k-steps.
+  // `steps` k-steps. Parts have the scales of their groups behind their k-steps. Parts of the last tile have
+  // the rows' scales behind these.
   MK_INLINE static u32 words_at(const ProductArgs& a, u32 tile, u32 steps, u32 part, u32 step) {
-    const u32 words = (part * steps + step) * kWarpLanes;
+    u32 words = (part * steps + step) * kWarpLanes + part * row_scales_at(steps);
     return W::scaled && tile + 1 == a.tiles ? words + part * W::scale_words : words;
   }
-  // scales() reads the scales of the lane's rows. `behind` is the end of a part's k-steps in the last tile.
-  MK_INLINE static f32x2 scales(u32 lane, AS3 const typename W::Words* behind) {
-    AS3 const f32* rows = (AS3 const f32*)behind + lane / 4;
+  // row_scales_at() is where the rows' scales begin behind the k-steps of a part.
+  MK_INLINE static u32 row_scales_at(u32 steps) {
+    return W::grouped ? steps / W::group_steps * W::group_words : 0;
+  }
+  // group_scales() reads the lane's scales of a group. `behind` is the end of a part's k-steps.
+  MK_INLINE static f32x2 group_scales(u32 lane, AS3 const typename W::Words* behind, u32 group) {
+    return W::group_scales(lane, behind + group * W::group_words);
+  }
+  // scales() reads the scales of the lane's rows. `behind` is the end of the `steps` k-steps of a part of the
+  // last tile.
+  MK_INLINE static f32x2 scales(u32 lane, AS3 const typename W::Words* behind, u32 steps) {
+    AS3 const f32* rows = (AS3 const f32*)(behind + row_scales_at(steps)) + lane / 4;
     return {rows[0], rows[kStripRows / 2]};
   }
   MK_INLINE static u32 col(const ProductArgs& a, u32 k_slice, u32 tile) {
@@ -223,6 +238,7 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
   using Words = typename W::Words;
   constexpr u32 full_steps = Shape::full_steps;
   constexpr bool kept = sizeof(Operand) <= kKeptOperand;
+  static_assert(kept || !W::grouped);
   launder_thread(w);
   Accumulator sums[Stages];
   MK_UNROLL
@@ -247,7 +263,19 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
       at_index<Stages>(strip, [&](u32 s) {
-        if (!kept) {
+        if constexpr (W::grouped) {
+          MK_UNROLL
+          for (u32 group = 0; group < full_steps / W::group_steps; ++group) {
+            if (group * W::group_steps >= mine) continue;
+            Accumulator of;
+            of.clear();
+            MK_UNROLL
+            for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i)
+              of.step(W::unpack(stage[i * kWarpLanes]), operand[i]);
+            sums[s].add_scaled(of,
+                               Shape::group_scales(w.lane(), stage - w.lane() + steps * kWarpLanes, group));
+          }
+        } else if (!kept) {
           for (u32 i = 0; i < mine; ++i)
             sums[s].step(W::unpack(stage[i * kWarpLanes]),
                          Accumulator::load(w.lane(), rows, col(tile), i * Shape::step_cols));
@@ -264,7 +292,7 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
       // of this code, and keep the sums in local memory.
       if constexpr (W::scaled)
         if (mine != 0 && tile + 1 == a.tiles) {
-          const f32x2 scales = Shape::scales(w.lane(), stage - w.lane() + steps * kWarpLanes);
+          const f32x2 scales = Shape::scales(w.lane(), stage - w.lane() + steps * kWarpLanes, steps);
           MK_UNROLL
           for (u32 s = 0; s < Stages; ++s) sums[s].scale(s == strip ? scales : f32x2(1));
         }

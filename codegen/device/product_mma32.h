@@ -54,7 +54,7 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
       MK_UNROLL
       for (u32 s = 0; s < Stages; ++s)
         if (s < share.strips && tile + 1 == a.tiles)
-          sums[s].scale(Shape::scales(w.lane(), stage[s] - w.lane() + steps * kWarpLanes));
+          sums[s].scale(Shape::scales(w.lane(), stage[s] - w.lane() + steps * kWarpLanes, steps));
     }
     MK_ROLLED
     for (u32 s = 0; s < share.stages; ++s) release_stage(w);

@@ -106,6 +106,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     Sums part[Mma64Share<Strips>::max];
     MK_UNROLL
     for (Sums& p : part) p.clear();
+    Sums group[W::grouped ? Mma64Share<Strips>::max : 1];  // sums of the current group of columns
     AS3 const Words* stage = nullptr;
     MK_ROLLED
     for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
@@ -128,13 +129,22 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
           if (s >= share.count) continue;
-          part[s].step(W::unpack(words_of(s, i)[w.lane()]), operand);
+          const u32x4 weights = W::unpack(words_of(s, i)[w.lane()]);
+          if constexpr (W::grouped) {
+            if (i % W::group_steps == 0) group[s].clear();
+            group[s].step(weights, operand);
+            if ((i + 1) % W::group_steps == 0)
+              part[s].add_scaled(group[s],
+                                 Shape::group_scales(w.lane(), words_of(s, steps), i / W::group_steps));
+          } else {
+            part[s].step(weights, operand);
+          }
         }
       }
       if constexpr (W::scaled) {
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s)
-          if (ends && s < share.count) part[s].scale(Shape::scales(w.lane(), words_of(s, steps)));
+          if (ends && s < share.count) part[s].scale(Shape::scales(w.lane(), words_of(s, steps), steps));
       }
       stage += Shape::words_at(a, tile, steps, strips, 0);
       if (++taken != together && !ends) continue;

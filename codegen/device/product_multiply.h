@@ -245,7 +245,7 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
     const ProductVariant variant =
         product_variant(tokens, W::type, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
     if (variant == ProductVariant::kMma8) return multiply<W, Mma<typename W::X>, kBlockStrips>(w, in, block);
-    if constexpr (Expert) return multiply_mma64<W, kBlockStrips>(w, in, block);
+    if constexpr (Expert || W::grouped) return multiply_mma64<W, kBlockStrips>(w, in, block);
     if (variant == ProductVariant::kMma32) {
       if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
       return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);

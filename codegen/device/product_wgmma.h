@@ -75,7 +75,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
       weights[i] = i < there && w.warp() < strips ? W::unpack(strip[i * kWarpLanes]) : 0;
     if constexpr (W::scaled)
       if (tile + 1 == a.tiles && w.warp() < strips)
-        scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes);
+        scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes, there);
     release_stage(w);
     AS3 char* rows = (AS3 char*)acquire_stage(w);
     x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { store_swizzled(rows, token, chunk, bits); });

@@ -1,7 +1,8 @@
 // The packed weight layout of the processor. Strips, their order and their bytes are those of
 // runtime/abi/packing.h, so that the memory plan and the schedule are the same for all targets. Within a
 // strip, columns follow each other, and each column has its 16 rows together. bf16 weights have two columns
-// of a row together, as one word. So a vector has one value, or one word, of each row.
+// of a row together, as one word, and codes of 4 bits have eight. So a vector has one value, or one word, of
+// each row. The scales of a group of columns lie behind the group.
 //
 // K slices are eighths of a strip's padded columns, and therefore contiguous. The rows' scales, where a
 // format has some, lie once at the strip's end.
@@ -11,15 +12,35 @@
 
 namespace mk {
 
+constexpr u32 kWordCodes = 8;  // codes of 4 bits in a word
+
 // cols_together() is how many columns of a row lie together.
 MK_INLINE constexpr u32 cols_together(WeightType type) {
   return type == WeightType::kBf16 ? 2 : 1;
 }
 
-// strip_offset() is the byte offset of an element in its strip.
+// group_begin() is the byte offset of a group of columns in its strip.
+MK_INLINE constexpr u64 group_begin(const WeightFormat& format, u64 group) {
+  return group * (kStripRows * format.group_cols * format.bits / 8 + format.group_bytes);
+}
+// group_scales_offset() is the byte offset of a group's scales in its strip.
+MK_INLINE constexpr u64 group_scales_offset(const WeightFormat& format, u64 group) {
+  return group_begin(format, group + 1) - format.group_bytes;
+}
+
+// strip_offset() is the byte offset in its strip of an element, or of a word of eight codes of 4 bits.
 MK_INLINE constexpr u64 strip_offset(WeightType type, u32 row, u64 col) {
-  const u32 together = cols_together(type), bytes = weight_format(type).bits / 8;
-  return ((col / together * kStripRows + row) * together + col % together) * bytes;
+  const WeightFormat format = weight_format(type);
+  const u64 group = format.grouped() ? col / format.group_cols : 0;
+  const u64 in_group = col - group * format.group_cols, begin = group_begin(format, group);
+  if (format.bits == 4) return begin + (in_group / kWordCodes * kStripRows + row) * sizeof(u32);
+  const u32 together = cols_together(type), bytes = format.bits / 8;
+  return begin + ((in_group / together * kStripRows + row) * together + in_group % together) * bytes;
+}
+// code_shift() is the lowest bit of column `col` in its word of eight codes. The word's halves have the two
+// columns of a pair at the same bits.
+MK_INLINE constexpr u32 code_shift(u32 col) {
+  return col % 2 * 16 + col / 2 * 4;
 }
 
 // element_offset() is the byte offset of an element in its packed weight.

@@ -60,9 +60,9 @@ u64 multiply_add(bool bf16, u64 rounds) {
 
 template <class W, u32 Tokens>
 u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
-  constexpr u32 kMost = together(Tokens);
+  constexpr u32 kMost = together<W>(Tokens);
   const Rows<W> rows(x, cols);
-  const u64 strip_bytes = (u64)kStripRows * cols * W::row.bits / 8 + kKSlices * W::row.scale_bytes;
+  const u64 strip_bytes = packed_shape(kStripRows, cols, W::type).strip_bytes;
   for (u32 strip = 0; strip + kMost <= strips; strip += kMost) {
     f32x16 total[kMost][Tokens] = {};
     multiply<W, kMost, Tokens>(weights + strip * strip_bytes, strip_bytes, rows, 0, 0, kKSlices,
@@ -79,19 +79,12 @@ u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sum
 
 u64 product(WeightType type, bool group, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
   static_assert(kGroupTokens <= ProcessorLoops::kGroup);
-  const auto multiply_as = [&]<class W>(W) {
-    return group ? multiply_strips<W, kGroupTokens>(strips, cols, weights, x, sums)
-                 : multiply_strips<W, 1>(strips, cols, weights, x, sums);
-  };
   switch (type) {
-    case WeightType::kF32:
-      return multiply_as(WeightsF32());
-    case WeightType::kF16:
-      return multiply_as(WeightsF16());
-    case WeightType::kBf16:
-      return multiply_as(WeightsBf16());
-    case WeightType::kE4m3:
-      return multiply_as(WeightsE4m3());
+#define MK_MULTIPLY(name, W)                                                        \
+  case W::type:                                                                     \
+    return group ? multiply_strips<W, kGroupTokens>(strips, cols, weights, x, sums) \
+                 : multiply_strips<W, 1>(strips, cols, weights, x, sums);
+    MK_EACH_WEIGHT_FORMAT(MK_MULTIPLY)
   }
   return 0;
 }

@@ -59,8 +59,9 @@ extern "C" u64 MK_ATTEND_LOOP(WeightType type, bool group, const char* keys, con
       return attend_as(Bf16());
     case WeightType::kE4m3:
       return attend_as(E4m3());
+    default:  // no cache has the type
+      return 0;
   }
-  return 0;
 }
 
 }  // namespace mk

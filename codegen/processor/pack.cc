@@ -27,15 +27,77 @@ MK_INLINE void pack_cols(const MkPack& p, const PackedShape& shape, u64 row, u64
   }
 }
 
-template <class W, class Element>
-MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
-  const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
-  const u64 first = p.rows * part / parts, end = p.rows * (part + 1) / parts;
+// pack_words() writes the rows of codes of 4 bits, eight to a word of the checkpoint, the lowest bits first.
+template <class W>
+MK_INLINE void pack_words(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
+  const u64 words = p.cols / kWordCodes;
+  for (u64 row = first; row < end; ++row) {
+    const u64 to_row = packed_row(p, row);
+    char* to = (char*)p.to + to_row / kStripRows * shape.strip_bytes;
+    for (u64 i = 0; i < words; ++i) {
+      const u32 from = ((const u32*)p.from)[row * words + i];
+      u32 word = 0;
+      MK_UNROLL
+      for (u32 code = 0; code < kWordCodes; ++code) word |= (from >> 4 * code & 15u) << code_shift(code);
+      *(u32*)(to + strip_offset(W::type, (u32)(to_row % kStripRows), i * kWordCodes)) = word;
+    }
+  }
+}
+
+// pack_group_scales() writes the scales of a format's groups. The first of the rows that share a scale gives
+// it.
+template <class W>
+MK_INLINE void pack_group_scales(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
+  const u64 groups = (p.cols + W::row.group_cols - 1) / W::row.group_cols;
+  for (u64 row = first; row < end; ++row) {
+    const u64 to_row = packed_row(p, row), in_strip = to_row % kStripRows;
+    if (in_strip % W::row.group_rows != 0) continue;
+    char* strip = (char*)p.to + to_row / kStripRows * shape.strip_bytes;
+    for (u64 group = 0; group < groups; ++group) {
+      const f32 scale = ((const f32*)p.group_scales)[row * groups + group];
+      char* to =
+          strip + group_scales_offset(W::row, group) + in_strip / W::row.group_rows * W::group_scale_bytes;
+      if constexpr (W::group_scale_bytes == F16::bytes)
+        *(uint16_t*)to = (uint16_t)f16_bits(scale);
+      else
+        *(f32*)to = scale;
+    }
+  }
+}
+
+// Bits<n> is an integer of n bits.
+template <u32 Width>
+struct Bits {
+  using Type = u32;
+};
+template <>
+struct Bits<16> {
+  using Type = uint16_t;
+};
+template <>
+struct Bits<8> {
+  using Type = uint8_t;
+};
+
+template <class W>
+MK_INLINE void pack_elements(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
   for (u64 row = first; row < end; row += kStripRows) {
     const u64 rows = end - row < kStripRows ? end - row : kStripRows;
     for (u64 col = 0; col < p.cols; col += kBlockCols)
-      pack_cols<W, Element>(p, shape, row, rows, col, col + kBlockCols < p.cols ? col + kBlockCols : p.cols);
+      pack_cols<W, typename Bits<W::row.bits>::Type>(p, shape, row, rows, col,
+                                                     col + kBlockCols < p.cols ? col + kBlockCols : p.cols);
   }
+}
+
+template <class W>
+MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
+  const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
+  const u64 first = p.rows * part / parts, end = p.rows * (part + 1) / parts;
+  if constexpr (W::row.bits == 4)
+    pack_words<W>(p, shape, first, end);
+  else
+    pack_elements<W>(p, shape, first, end);
+  if constexpr (W::grouped) pack_group_scales<W>(p, shape, first, end);
   if constexpr (W::scaled)
     for (u64 row = first; row < end; ++row) {
       const u64 to_row = packed_row(p, row);
@@ -50,14 +112,10 @@ MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
 MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 part, u32 parts) {
   const MkPack& p = *(const MkPack*)pack_at;
   switch ((WeightType)p.type) {
-    case WeightType::kF32:
-      return pack<WeightsF32, u32>(p, part, parts);
-    case WeightType::kF16:
-      return pack<WeightsF16, uint16_t>(p, part, parts);
-    case WeightType::kBf16:
-      return pack<WeightsBf16, uint16_t>(p, part, parts);
-    case WeightType::kE4m3:
-      return pack<WeightsE4m3, uint8_t>(p, part, parts);
+#define MK_PACK(name, W) \
+  case W::type:          \
+    return pack<W>(p, part, parts);
+    MK_EACH_WEIGHT_FORMAT(MK_PACK)
   }
 }
 

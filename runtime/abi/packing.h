@@ -18,6 +18,7 @@
 // the operand, and 4t that of 2t. A sum may run over columns in any order. The columns that a lane needs of
 // the other operand are contiguous in this order. Tile bytes are [k_slice][k-step][lane].
 //
+// A format with groups of columns has the groups' scales behind the k-steps of each K slice's part of a tile.
 // A format with a scale for each row has the strip's 16 f32 scales behind each K slice of the last tile. So
 // whoever multiplies a K slice has its scales in the same stage.
 #pragma once
@@ -68,6 +69,8 @@ __attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t
                                                                         uint32_t wgmma_from) {
   if (!weight_format(type).matrix()) return ProductVariant::kFma;
   if (tokens <= kMma8Tokens) return ProductVariant::kMma8;
+  // Groups need a second set of sums. kMma32 and kWgmma128 have no registers for one.
+  if (weight_format(type).grouped()) return ProductVariant::kMma64;
   const uint32_t max = strips <= kMma32Strips ? kMma32Tokens : kMma16Tokens;
   if (strips != kExpert && tokens <= max) return ProductVariant::kMma32;
   return wgmma_from != 0 && tokens >= wgmma_from ? ProductVariant::kWgmma128 : ProductVariant::kMma64;
@@ -96,7 +99,7 @@ __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) 
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
                                                                uint32_t mma64) {
   const WeightFormat format = weight_format(type);
-  return format.matrix() && tokens > kMma16Tokens ? mma64 : format.block_strips;
+  return format.matrix() && !format.grouped() && tokens > kMma16Tokens ? mma64 : format.block_strips;
 }
 // kWarpTokens is the tokens of a consumer warp in Mma64. warp_groups() is how many groups of so many tokens
 // the warps are divided among.
@@ -109,14 +112,18 @@ __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
   return kMma64Strips / strips;
 }
 
-// tile_bytes() is the bytes of a tile of `cols` columns, without scales.
+// group_scale_bytes() is the bytes of the scales of all groups of `cols` columns of a strip.
+MKRT_CONSTEXPR uint32_t group_scale_bytes(const WeightFormat& format, uint32_t cols) {
+  return format.grouped() ? cols / format.group_cols * format.group_bytes : 0;
+}
+// tile_bytes() is the bytes of a tile of `cols` columns, without scales of rows.
 MKRT_CONSTEXPR uint32_t tile_bytes(const WeightFormat& format, uint32_t cols) {
-  return cols * kStripRows * format.bits / 8;
+  return cols * kStripRows * format.bits / 8 + group_scale_bytes(format, cols);
 }
 MKRT_CONSTEXPR uint32_t full_tile_bytes(const WeightFormat& format) {
   return tile_bytes(format, format.tile_cols);
 }
-// last_tile_bytes() is the bytes of a strip's last tile of `cols` columns, with the strip's scales.
+// last_tile_bytes() is the bytes of a strip's last tile of `cols` columns, with the scales of rows.
 MKRT_CONSTEXPR uint32_t last_tile_bytes(const WeightFormat& format, uint32_t cols) {
   return tile_bytes(format, cols) + kKSlices * format.scale_bytes;
 }
@@ -127,11 +134,18 @@ constexpr bool every_tile_fits_a_stage() {
 }
 static_assert(every_tile_fits_a_stage());
 
+// col_quantum() is what columns are padded to a multiple of: a quarter of a full tile, or a group of columns
+// in each K slice.
+MKRT_CONSTEXPR uint32_t col_quantum(const WeightFormat& format) {
+  const uint32_t quarter = format.tile_cols / 4, groups = kKSlices * format.group_cols;
+  return quarter > groups ? quarter : groups;
+}
+
 struct PackedShape {
   WeightFormat format;
   uint64_t rows, cols;   // size of the weight (all sources together)
   uint32_t tile_cols;    // columns of a full tile
-  uint32_t col_quantum;  // a quarter of a full tile
+  uint32_t col_quantum;  // col_quantum() of the format
   uint32_t tiles;        // tiles of a strip
   uint32_t tail_cols;    // columns of a strip's last tile
   uint64_t padded_cols;  // cols rounded up to col_quantum
@@ -146,12 +160,12 @@ constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, WeightType type
   s.rows = rows;
   s.cols = cols;
   s.tile_cols = s.format.tile_cols;
-  s.col_quantum = s.tile_cols / 4;
+  s.col_quantum = mkrt::col_quantum(s.format);
   s.padded_cols = (cols + s.col_quantum - 1) / s.col_quantum * s.col_quantum;
   s.tiles = static_cast<uint32_t>((s.padded_cols + s.tile_cols - 1) / s.tile_cols);
   s.tail_cols = static_cast<uint32_t>(s.padded_cols - uint64_t{s.tiles - 1} * s.tile_cols);
   s.strips = (rows + kStripRows - 1) / kStripRows;
-  s.strip_bytes = kStripRows * s.padded_cols * s.format.bits / 8 + kKSlices * s.format.scale_bytes;
+  s.strip_bytes = uint64_t{s.tiles - 1} * full_tile_bytes(s.format) + last_tile_bytes(s.format, s.tail_cols);
   s.bytes = s.strips * s.strip_bytes;
   return s;
 }
@@ -162,8 +176,28 @@ constexpr uint64_t k_slice_bytes(const PackedShape& s, uint64_t tile) {
   return (last ? last_tile_bytes(s.format, s.tail_cols) : full_tile_bytes(s.format)) / kKSlices;
 }
 
-// packed_offset() is the byte offset of element (row, col) in the packed weight.
-constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+// Place is where an element lies: a byte, and the lowest of its bits there.
+struct Place {
+  uint64_t byte;
+  uint32_t bit;
+};
+
+// place_in_lane() is the place of column k of a k-step, in row r of a strip, among its lane's words.
+//
+// Codes of 4 bits lie in one word: code i of row r has nibble i % 2 * 4 + r / 8 * 2 + i / 2, where i is k
+// % 4. So the word's halves have the two columns of a pair at the same bits, and rows share no byte.
+constexpr Place place_in_lane(const WeightFormat& format, uint64_t r, uint64_t k) {
+  if (format.bits == 4) {
+    const uint64_t nibble = k % 2 * 4 + r / 8 * 2 + k % 4 / 2;
+    return {nibble / 2, static_cast<uint32_t>(nibble % 2 * 4)};
+  }
+  const uint64_t pair =
+      (format.matrix() ? k % 4 / 2 : 0) * 2 + r / 8;  // index of the pair in the lane's words
+  return {(pair * 2 + k % 2) * format.bits / 8, 0};
+}
+
+// packed_place() is the place of element (row, col) in the packed weight.
+constexpr Place packed_place(const PackedShape& s, uint64_t row, uint64_t col) {
   const uint64_t k_slice = col / (s.padded_cols / kKSlices), in_k_slice = col % (s.padded_cols / kKSlices);
   const uint64_t max = s.tile_cols / kKSlices;  // columns of a K slice in a full tile
   const uint64_t tile = in_k_slice / max;
@@ -171,12 +205,29 @@ constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t co
   const uint64_t step = in_k_slice % max / step_cols;
   const uint64_t k = in_k_slice % step_cols;
   const uint64_t r = row % kStripRows;
-  const bool matrix = s.format.matrix();  // a lane has two column pairs of a row, else one
-  const uint64_t lane = (r % 8) * 4 + (matrix ? k / 4 : k / 2);
-  const uint64_t pair = (matrix ? k % 4 / 2 : 0) * 2 + r / 8;  // index of the pair in the lane's words
+  const uint64_t lane = (r % 8) * 4 + (s.format.matrix() ? k / 4 : k / 2);  // four columns of a row, or two
+  const Place in_lane = place_in_lane(s.format, r, k);
+  return {row / kStripRows * s.strip_bytes + tile * full_tile_bytes(s.format) +
+              k_slice * k_slice_bytes(s, tile) + (step * 32 + lane) * lane_bytes + in_lane.byte,
+          in_lane.bit};
+}
+
+// packed_offset() is the byte offset of element (row, col) in the packed weight.
+constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+  return packed_place(s, row, col).byte;
+}
+
+// group_scale_offset() is the byte offset of the scale of (row, col) in the packed weight, whose format has
+// groups.
+constexpr uint64_t group_scale_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+  const uint64_t k_slice = col / (s.padded_cols / kKSlices), in_k_slice = col % (s.padded_cols / kKSlices);
+  const uint64_t max = s.tile_cols / kKSlices, tile = in_k_slice / max;
+  const uint64_t cols = tile + 1 == s.tiles ? s.tail_cols / kKSlices : max;  // of the K slice in the tile
+  const uint64_t scale_bytes = s.format.group_bytes * s.format.group_rows / kStripRows;
   return row / kStripRows * s.strip_bytes + tile * full_tile_bytes(s.format) +
-         k_slice * k_slice_bytes(s, tile) + (step * 32 + lane) * lane_bytes +
-         (pair * 2 + k % 2) * s.format.bits / 8;
+         k_slice * k_slice_bytes(s, tile) + cols * kStripRows * s.format.bits / 8 +
+         in_k_slice % max / s.format.group_cols * s.format.group_bytes +
+         row % kStripRows / s.format.group_rows * scale_bytes;
 }
 
 // scale_offset() is the byte offset of a row's scale behind a K slice.

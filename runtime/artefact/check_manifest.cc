@@ -27,10 +27,11 @@ bool inside(uint64_t offset, uint64_t bytes, uint64_t arena) {
 }
 
 Status check_tensor(const ManifestTensor& t, const Manifest& m) {
-  uint64_t bytes = element_bytes(t.element);
+  uint64_t bits = element_bits(t.element);
   for (uint64_t size : t.shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes))
+    if (__builtin_mul_overflow(bits, size, &bits))
       return refuse(fmt::format("tensor {} is too large", t.name));
+  const uint64_t bytes = bits / 8;
   if (t.arena == Arena::kInput) return {};
   const uint64_t arena = t.arena == Arena::kWeights ? m.weight_bytes : m.workspace_bytes;
   if (t.bytes < bytes || !inside(t.offset, t.bytes, arena))

@@ -139,8 +139,9 @@ struct Reader {
   static void read(const JsonNode& from, WeightLayout& l) { read_name(from, kLayoutNames, l); }
   static void read(const JsonNode& from, GridPlacement& p) { read_name(from, kPlacementNames, p); }
   static void read(const JsonNode& from, Element& e) {
-    static constexpr const char* kNames[] = {"f32", "f16", "bf16", "e4m3", "i32"};
-    read_name(from, kNames, e);
+    const char* names[static_cast<size_t>(Element::kI32) + 1];
+    for (size_t i = 0; i < std::size(names); ++i) names[i] = element_name(static_cast<Element>(i));
+    read_name(from, names, e);
   }
   static void read(const JsonNode& from, std::string& text) { text = from.string(); }
   static void read(const JsonNode& from, bool& flag) {
@@ -176,8 +177,13 @@ struct Reader {
 
 }  // namespace
 
+uint32_t element_bits(Element e) {
+  const std::optional<WeightType> type = find_weight_type(e);
+  return type ? weight_format(*type).bits : 32;
+}
+
 uint32_t element_bytes(Element e) {
-  return e == Element::kF32 || e == Element::kI32 ? 4 : e == Element::kE4m3 ? 1 : 2;
+  return element_bits(e) / 8;
 }
 
 const char* element_name(Element e) {
@@ -190,6 +196,12 @@ const char* element_name(Element e) {
       return "bf16";
     case Element::kE4m3:
       return "e4m3";
+    case Element::kE4m3Block:
+      return "e4m3_block";
+    case Element::kInt4:
+      return "int4";
+    case Element::kInt4Group32:
+      return "int4_group32";
     case Element::kI32:
       return "i32";
   }

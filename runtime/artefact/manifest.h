@@ -15,9 +15,10 @@ namespace mkrt {
 
 constexpr uint32_t kManifestVersion = 6;
 
-enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
-uint32_t element_bytes(Element e);
-const char* element_name(Element e);  // "f32", "f16", "bf16", "e4m3", "i32"
+enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kE4m3Block, kInt4, kInt4Group32, kI32 };
+uint32_t element_bits(Element e);
+uint32_t element_bytes(Element e);    // requires whole bytes
+const char* element_name(Element e);  // the name of the dtype: "f32", "bf16", …
 // Returns the format of matrices of the element, or nothing where weights have no such format.
 std::optional<WeightType> find_weight_type(Element e);
 

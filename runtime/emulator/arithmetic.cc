@@ -6,6 +6,22 @@
 
 using namespace mkrt;
 
+namespace {
+
+// Returns a * b + c of bf16 numbers, rounded once. The f32 in between is rounded to odd, so that its own
+// rounding does not show (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
+uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
+  const double exact = std::fma(double{bf16_to_f32(a)}, double{bf16_to_f32(b)}, double{bf16_to_f32(c)});
+  auto between = static_cast<float>(exact);
+  if (std::isfinite(between) && between != exact) {
+    if (std::fabs(between) > std::fabs(exact)) between = std::nextafter(between, 0.0f);
+    between = std::bit_cast<float>(std::bit_cast<uint32_t>(between) | 1);
+  }
+  return f32_to_bf16(between);
+}
+
+}  // namespace
+
 extern "C" {
 
 uint32_t mk_low_halves(uint32_t a, uint32_t b) noexcept {
@@ -30,6 +46,10 @@ float mk_exp2(float x) noexcept {
 
 uint32_t mk_pack_bf16(float lo, float hi) noexcept {
   return f32_to_bf16(hi) << 16 | f32_to_bf16(lo);
+}
+
+uint32_t mk_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) noexcept {
+  return fma_bf16(a >> 16, b >> 16, c >> 16) << 16 | fma_bf16(a & 0xffff, b & 0xffff, c & 0xffff);
 }
 
 uint32_t mk_pack_f16(float lo, float hi) noexcept {

@@ -59,6 +59,7 @@ float mk_rsqrt(float x) noexcept;
 float mk_rcp(float x) noexcept;
 float mk_exp2(float x) noexcept;
 uint32_t mk_pack_bf16(float lo, float hi) noexcept;
+uint32_t mk_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) noexcept;
 uint32_t mk_pack_f16(float lo, float hi) noexcept;
 float mk_f16_to_f32(uint32_t half_bits) noexcept;
 uint32_t mk_pack_e4m3(float lo, float hi) noexcept;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <set>
 
+#include "runtime/session/weight_scales.h"
+
 namespace mkrt {
 namespace {
 
@@ -29,13 +31,16 @@ void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& t
   }
 }
 
-// Returns the names of the weight's tensors: its sources, and their scales where its format has some.
-std::vector<std::string> tensors_of(const ManifestWeight& weight) {
-  std::vector<std::string> names = weight.sources;
+// Returns the weight's tensors: its codes, and their scales where its format has some.
+std::vector<const StoredTensor*> tensors_of(const ManifestWeight& weight, const Checkpoint& checkpoint) {
   const std::optional<WeightType> type = find_weight_type(weight.element);
-  const char* scales = type ? weight_format(*type).scales : nullptr;
-  for (size_t i = 0; i < weight.sources.size() && scales; ++i) names.push_back(weight.sources[i] + scales);
-  return names;
+  const WeightFormat format = type ? weight_format(*type) : WeightFormat{};
+  std::vector<const StoredTensor*> tensors;
+  for (const std::string& name : weight.sources) {
+    tensors.push_back(checkpoint.find(codes_name(format, name)));
+    if (format.scaled()) tensors.push_back(find_scales(checkpoint, format, name));
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -44,10 +49,10 @@ std::vector<FaultyTensor> find_faulty(const Manifest& manifest, const Checkpoint
   std::vector<FaultyTensor> faulty;
   std::set<std::string> seen;
   for (const ManifestWeight& weight : manifest.weights)
-    for (const std::string& name : tensors_of(weight)) {
-      if (!seen.insert(name).second) continue;
-      const StoredTensor& stored = *checkpoint.find(name);
-      FaultyTensor tensor{name, stored.file};
+    for (const StoredTensor* at : tensors_of(weight, checkpoint)) {
+      const StoredTensor& stored = *at;
+      if (!seen.insert(stored.name).second) continue;
+      FaultyTensor tensor{stored.name, stored.file};
       if (stored.dtype == "F8_E4M3") count_nans<uint8_t>(stored.bytes, 0x7e, tensor);
       if (stored.dtype == "F32") count_nans<uint32_t>(stored.bytes, 0x7f800000, tensor);
       if (stored.dtype == "F16") count_nans<uint16_t>(stored.bytes, 0x7c00, tensor);

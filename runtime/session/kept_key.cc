@@ -24,7 +24,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 // Probe is a small weight of two sources, of more than two tiles, whose elements all differ as far as their
 // type allows.
 struct Probe {
-  static constexpr uint64_t kRows = 24, kCols = 1100;  // of each source
+  static constexpr uint64_t kRows = 24, kGroup = 64, kCols = 18 * kGroup;  // of each source
   ManifestWeight weight;
   Checkpoint checkpoint;
   std::vector<std::vector<std::byte>> storage;
@@ -39,17 +39,28 @@ struct Probe {
     weight.sources = {"a", "b"};
     weight.bytes = packed_shape(weight.rows, kCols, type).bytes;
     for (const std::string& name : weight.sources) {
-      add(name, format.stored, kRows * kCols * format.bits / 8);
-      if (format.scales) add(name + format.scales, "F32", kRows * sizeof(float));
+      add(codes_name(format, name), format.stored, {kRows, kCols}, kRows * kCols * format.bits / 8);
+      if (format.scaled()) add_scales(name + format.scales, format);
     }
     std::ranges::sort(checkpoint.tensors, {}, &StoredTensor::name);
   }
 
-  void add(const std::string& name, const char* dtype, uint64_t bytes) {
+  // Scales are bf16 of the exponents that f16 has, so that every format can hold them.
+  void add_scales(const std::string& name, const WeightFormat& format) {
+    const uint64_t rows = format.group_rows > 1 ? 1 : kRows, cols = !format.grouped() ? 1
+                                                                    : format.group_rows > 1
+                                                                        ? kCols / kScaleBlock
+                                                                        : kCols / kGroup;
+    add(name, "BF16", {static_cast<int64_t>(rows), static_cast<int64_t>(cols)}, rows * cols * 2);
+    for (size_t i = 1; i < storage.back().size(); i += 2)
+      storage.back()[i] = std::byte{0x3c} | (storage.back()[i] & std::byte{3});
+  }
+
+  void add(const std::string& name, const char* dtype, std::vector<int64_t> shape, uint64_t bytes) {
     std::vector<std::byte>& data = storage.emplace_back(bytes);
     auto word = static_cast<uint32_t>(storage.size());
     for (std::byte& b : data) b = static_cast<std::byte>((word = word * 1664525 + 1013904223) >> 24);
-    checkpoint.tensors.push_back({name, dtype, {}, "", data});
+    checkpoint.tensors.push_back({name, dtype, std::move(shape), "", data});
   }
 };
 

@@ -21,22 +21,6 @@ WeightType type_of(const ManifestWeight& w) {
   return *find_weight_type(w.element);
 }
 
-bool is_float(const StoredTensor& t) {
-  return t.dtype == "F32" || t.dtype == "F16" || t.dtype == "BF16";
-}
-
-// Returns element i of a float tensor.
-float value_at(const StoredTensor& t, uint64_t i) {
-  if (t.dtype == "F32") {
-    float value;
-    std::memcpy(&value, t.bytes.data() + 4 * i, sizeof(value));
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, t.bytes.data() + 2 * i, sizeof(bits));
-  return t.dtype == "F16" ? f16_to_f32(bits) : bf16_to_f32(bits);
-}
-
 constexpr uint64_t kRows = 256;  // bytes before the rows in staging memory, for the MkPack
 static_assert(sizeof(MkPack) <= kRows);
 constexpr uint64_t kAlignment = 16;  // of scales, behind the rows
@@ -50,45 +34,56 @@ Error unexpected(const StoredTensor& t, const std::string& expected) {
                       shape_text(t.shape), expected)};
 }
 
-// Checks the scales of `weight`. A checkpoint has them as a vector or as a column.
-Status check_row_scales(const Checkpoint& checkpoint, const std::string& weight, const WeightFormat& format,
-                        int64_t rows) {
-  const std::string name = weight + format.scales;
-  const StoredTensor* t = checkpoint.find(name);
-  if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
-  const bool fits = t->shape == std::vector<int64_t>{rows} || t->shape == std::vector<int64_t>{rows, 1};
-  if (is_float(*t) && fits) return {};
-  return unexpected(*t, fmt::format("BF16, F16 or F32 [{}, 1], a scale for each row", rows));
+// Returns the shape of the tensor of codes of a weight of that shape.
+std::vector<int64_t> codes_shape(const WeightFormat& format, std::vector<int64_t> shape) {
+  constexpr int64_t kWordBits = 32;
+  if (format.bits < 8) shape.back() = shape.back() * format.bits / kWordBits;
+  return shape;
 }
 
-// Sets the scales of a packed weight's rows to 1, where its format has scales.
-void set_row_scales(const ManifestWeight& w, std::span<std::byte> out) {
+// Checks one tensor of a weight, and its scales.
+Status check_source(const ManifestWeight& w, const std::string& name, const Checkpoint& checkpoint) {
+  const bool vector = w.layout == WeightLayout::kVector;
+  std::vector<int64_t> shape{static_cast<int64_t>(w.cols)};
+  if (!vector) shape.insert(shape.begin(), static_cast<int64_t>(w.rows * w.stack / w.sources.size()));
+  const WeightFormat format = weight_format(type_of(w));
+  const std::string codes = vector ? name : codes_name(format, name);
+  const StoredTensor* t = checkpoint.find(codes);
+  if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, codes)};
+  const std::vector<int64_t> stored = vector ? shape : codes_shape(format, shape);
+  if (t->shape != stored || (vector ? !is_float(*t) : t->dtype != format.stored))
+    return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(stored)));
+  if (vector || !format.scaled()) return {};
+  const Result<ScaleGrid> grid =
+      scale_grid(checkpoint, format, name, static_cast<uint64_t>(shape[0]), w.cols);
+  return grid.ok() ? Status() : grid.error();
+}
+
+// Sets all scales of a packed weight, where its format has scales. Those of groups become `value`, and else
+// those of rows.
+void set_scales(const ManifestWeight& w, float value, std::span<std::byte> out) {
   const PackedShape shape = packed_shape(w.rows, w.cols, type_of(w));
-  const float one = 1;
-  for (uint64_t matrix = 0; matrix < w.stack && shape.format.scales; ++matrix)
-    for (uint64_t row = 0; row < shape.strips * kStripRows; ++row)
-      for (uint64_t k_slice = 0; k_slice < kKSlices; ++k_slice)
-        std::memcpy(&out[matrix * shape.bytes + scale_offset(shape, row, k_slice)], &one, sizeof(one));
+  const WeightFormat& format = shape.format;
+  const float of_rows = format.grouped() ? 1 : value;
+  const auto half = static_cast<uint16_t>(f32_to_f16(value));
+  const uint32_t bytes = format.group_bytes * format.group_rows / kStripRows;  // of a group's scale
+  const void* of_groups = bytes == sizeof(half) ? static_cast<const void*>(&half) : &value;
+  for (uint64_t matrix = 0; matrix < w.stack && format.scaled(); ++matrix)
+    for (uint64_t row = 0; row < shape.strips * kStripRows; ++row) {
+      const uint64_t base = matrix * shape.bytes;
+      for (uint64_t k_slice = 0; k_slice < kKSlices && format.scale_bytes != 0; ++k_slice)
+        std::memcpy(&out[base + scale_offset(shape, row, k_slice)], &of_rows, sizeof(of_rows));
+      for (uint64_t col = 0; format.grouped() && col < shape.padded_cols; col += format.group_cols)
+        std::memcpy(&out[base + group_scale_offset(shape, row, col)], of_groups, bytes);
+    }
 }
 
 }  // namespace
 
 Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
-  for (const ManifestWeight& w : manifest.weights) {
-    std::vector<int64_t> shape{static_cast<int64_t>(w.cols)};
-    if (w.layout == WeightLayout::kPacked)
-      shape.insert(shape.begin(), static_cast<int64_t>(w.rows * w.stack / w.sources.size()));
-    for (const std::string& name : w.sources) {
-      const StoredTensor* t = checkpoint.find(name);
-      if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
-      const bool vector = w.layout == WeightLayout::kVector;
-      const WeightFormat format = weight_format(type_of(w));
-      if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != format.stored))
-        return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
-      if (!vector && format.scales)
-        if (Status status = check_row_scales(checkpoint, name, format, shape[0]); !status.ok()) return status;
-    }
-  }
+  for (const ManifestWeight& w : manifest.weights)
+    for (const std::string& name : w.sources)
+      if (Status status = check_source(w, name, checkpoint); !status.ok()) return status;
   return {};
 }
 
@@ -140,10 +135,13 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
   const WeightFormat format = weight_format(type_of(w));
   const uint64_t row_bytes = w.cols * format.bits / 8, rows = w.rows / sources.size(),
                  max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows),
-                 scales_at = kRows + (max * row_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (Status status = reserve(scales_at + max * sizeof(float)); !status.ok()) return status;
+                 groups = format.grouped() ? (w.cols + format.group_cols - 1) / format.group_cols : 0,
+                 scales_at = kRows + (max * row_bytes + kAlignment - 1) / kAlignment * kAlignment,
+                 groups_at = scales_at + max * sizeof(float);
+  if (Status status = reserve(groups_at + max * groups * sizeof(float)); !status.ok()) return status;
   MkPack pack{staging_ + kRows,
               staging_ + scales_at,
+              staging_ + groups_at,
               to,
               0,
               0,
@@ -153,30 +151,41 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
               0,
               w.group,
               static_cast<uint64_t>(type_of(w))};
-  for (; pack.source < sources.size(); ++pack.source) {
-    const std::string& name = sources[pack.source];
-    const std::span<const std::byte> from = checkpoint_.find(name)->bytes;
-    const StoredTensor* scales = format.scales ? checkpoint_.find(name + format.scales) : nullptr;
-    for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
-      pack.rows = std::min(max, rows - pack.first);
-      if (Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1))); !status.ok())
-        return status;
-      if (Status status =
-              device_.write(pack.from, from.subspan(pack.first * row_bytes, pack.rows * row_bytes));
-          !status.ok())
-        return status;
-      if (scales)
-        if (Status status = write_scales(*scales, pack); !status.ok()) return status;
-      if (Status status = device_.pack(staging_); !status.ok()) return status;
-    }
+  for (; pack.source < sources.size(); ++pack.source)
+    if (Status status = load_source(sources[pack.source], format, rows, max, pack); !status.ok())
+      return status;
+  return {};
+}
+
+Status WeightLoader::load_source(const std::string& name, const WeightFormat& format, uint64_t rows,
+                                 uint64_t max, MkPack pack) {
+  const std::span<const std::byte> from = checkpoint_.find(codes_name(format, name))->bytes;
+  const uint64_t row_bytes = pack.cols * format.bits / 8;
+  ScaleGrid scales;
+  if (format.scaled()) {
+    const Result<ScaleGrid> grid = scale_grid(checkpoint_, format, name, rows, pack.cols);
+    if (!grid.ok()) return grid.error();
+    scales = grid.value();
+  }
+  for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
+    pack.rows = std::min(max, rows - pack.first);
+    Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1)));
+    if (status.ok())
+      status = device_.write(pack.from, from.subspan(pack.first * row_bytes, pack.rows * row_bytes));
+    if (status.ok() && scales.tensor) status = write_scales(scales, format, pack);
+    if (status.ok()) status = device_.pack(staging_);
+    if (!status.ok()) return status;
   }
   return {};
 }
 
-Status WeightLoader::write_scales(const StoredTensor& scales, const MkPack& pack) {
-  std::vector<float> values(pack.rows);
-  for (uint64_t i = 0; i < pack.rows; ++i) values[i] = value_at(scales, pack.first + i);
-  return device_.write(pack.scales, std::as_bytes(std::span(values)));
+Status WeightLoader::write_scales(const ScaleGrid& grid, const WeightFormat& format, const MkPack& pack) {
+  const Result<PackedScales> scales = packed_scales(grid, format, pack.first, pack.rows, pack.cols);
+  if (!scales.ok()) return scales.error();
+  Status status = device_.write(pack.scales, std::as_bytes(std::span(scales.value().rows)));
+  if (status.ok() && format.grouped())
+    status = device_.write(pack.group_scales, std::as_bytes(std::span(scales.value().groups)));
+  return status;
 }
 
 Status WeightLoader::load_vector(const ManifestWeight& weight, uint64_t to) {
@@ -195,20 +204,23 @@ WeightSource random_weights(uint64_t seed) {
   for (float& v : values) v = normal(random);
   return [values = std::move(values)](const ManifestWeight& w, std::span<std::byte> out) {
     const bool vector = w.layout == WeightLayout::kVector;
-    const uint32_t size = vector ? 4 : element_bytes(w.element);
+    const bool codes = element_bits(w.element) < 8;  // bytes of f16 values are codes as good as any
+    const uint32_t size = vector ? 4 : codes ? 2 : element_bytes(w.element);
     const float scale = vector ? 0.1f : 1.0f / std::sqrt(static_cast<float>(w.cols)), mean = vector ? 1 : 0;
     const std::span<std::byte> block = out.first(std::min(out.size(), kBlock * size));
     for (size_t i = 0; i < block.size() / size; ++i) {
       const float v = mean + scale * values[i];
-      const uint32_t bits = size == 4                     ? std::bit_cast<uint32_t>(v)
-                            : w.element == Element::kE4m3 ? f32_to_e4m3(v)
-                            : w.element == Element::kF16  ? f32_to_f16(v)
-                                                          : f32_to_bf16(v);
+      const uint32_t bits = size == 4                    ? std::bit_cast<uint32_t>(v)
+                            : size == 1                  ? f32_to_e4m3(v)
+                            : codes                      ? std::bit_cast<uint32_t>(v) >> 4
+                            : w.element == Element::kF16 ? f32_to_f16(v)
+                                                         : f32_to_bf16(v);
       std::memcpy(block.data() + i * size, &bits, size);
     }
     for (size_t at = block.size(); at < out.size(); at += block.size())
       std::memcpy(out.data() + at, block.data(), std::min(block.size(), out.size() - at));
-    if (!vector) set_row_scales(w, out);
+    constexpr float kCodeDeviation = 4.6f;  // standard deviation of codes from 0 to 15
+    if (!vector) set_scales(w, codes ? scale / kCodeDeviation : 1, out);
     return Status();
   };
 }

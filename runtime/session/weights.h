@@ -5,6 +5,7 @@
 #include "runtime/artefact/manifest.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/device/device.h"
+#include "runtime/session/weight_scales.h"
 
 namespace mkrt {
 
@@ -36,7 +37,10 @@ class WeightLoader {
   static constexpr uint64_t kPieceBytes = 64 << 20;
 
   Status load_matrix(const ManifestWeight& weight, std::span<const std::string> sources, uint64_t to);
-  Status write_scales(const StoredTensor& scales, const MkPack& pack);
+  // Lays out one source of a matrix, at most `max` of its rows at a time.
+  Status load_source(const std::string& name, const WeightFormat& format, uint64_t rows, uint64_t max,
+                     MkPack pack);
+  Status write_scales(const ScaleGrid& grid, const WeightFormat& format, const MkPack& pack);
   Status load_vector(const ManifestWeight& weight, uint64_t to);
   Status reserve(uint64_t bytes);
 

@@ -154,6 +154,21 @@ nlohmann::json json_of(const Setting& s) {
   return j;
 }
 
+// Chooses a coding that the shape's sizes allow: codes of 4 bits come in words of 8, and in whole groups.
+void choose_coding(Dice& dice, Shape& s) {
+  using enum reference::Coding;
+  s.coding = dice.of<reference::Coding>({kE4m3Rows, kE4m3Tensor, kE4m3Blocks, kInt4});
+  if (s.coding != kInt4) return;
+  const int multiple = dice.of<int>({0, 32, 64});
+  s.code_group = multiple;
+  const auto fit = [&](int& size) {
+    const int by = multiple == 0 ? 8 : multiple;
+    size = (size + by - 1) / by * by;
+  };
+  while (s.heads * s.head_dim % (multiple == 0 ? 8 : multiple) != 0) s.heads += s.kv_heads;
+  fit(s.hidden), fit(s.ffn), fit(s.expert_ffn);
+}
+
 }  // namespace
 
 ModelCase make_case(uint64_t seed, uint64_t number) {
@@ -169,7 +184,7 @@ ModelCase make_case(uint64_t seed, uint64_t number) {
   c.lengths = choose_lengths(dice, c.shape);
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
   for (int i = 0; i < 2; ++i) c.settings.push_back(choose_setting(dice));
-  c.shape.e4m3_weights = dice.one_in(4);
+  if (dice.one_in(4)) choose_coding(dice, c.shape);
   return c;
 }
 
@@ -190,7 +205,8 @@ std::string to_json(const ModelCase& c) {
                    {"experts", s.experts},
                    {"top_k", s.top_k},
                    {"expert_ffn", s.expert_ffn},
-                   {"e4m3_weights", s.e4m3_weights},
+                   {"coding", reference::coding_name(s.coding)},
+                   {"code_group", s.code_group},
                    {"cache", c.cache ? dtype_name(*c.cache) : "as weights"},
                    {"batch_invariant", c.batch_invariant},
                    {"wgmma_from", c.wgmma_from.value_or(0)},

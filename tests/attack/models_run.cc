@@ -25,7 +25,7 @@ Rounding rounding_of(Type type) {
 }
 
 Rounding product_rounding(const reference::Shape& s) {
-  return s.e4m3_weights ? Rounding::kBf16 : rounding_of(s.type);
+  return s.coding != reference::Coding::kNone ? Rounding::kBf16 : rounding_of(s.type);
 }
 
 Rounding cache_rounding(const ModelCase& c) {

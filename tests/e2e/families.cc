@@ -13,6 +13,7 @@
 namespace mkc {
 namespace {
 
+using reference::Coding;
 using reference::Distance;
 using reference::Rounding;
 using reference::row_distance;
@@ -25,7 +26,7 @@ using Rows = std::vector<std::vector<double>>;
 // Returns the allowed distance of a row. f32 models may differ by the order of sums, and others by twice the
 // worst row of an honest engine.
 Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact) {
-  const bool coded = model.shape.e4m3_weights;                        // e4m3 weights are multiplied as bf16
+  const bool coded = model.shape.coding != Coding::kNone;             // codes are multiplied as bf16
   if (model.shape.type == Type::kF32 && !coded) return {2e-5, 1e-3};  // norms of rows are below 50
   const bool f16 = model.shape.type == Type::kF16 && !coded;
   const Rows honest = logits_of(model, ids, f16 ? Rounding::kF16 : Rounding::kBf16);
@@ -46,7 +47,7 @@ bool is_clear(std::vector<double> row, double logit) {
 // Returns the number of tokens before the first one for which rounding may change a router's choice. All
 // later tokens look back at it.
 size_t tokens_of_clear_choice(const reference::Model& model, const std::vector<int32_t>& ids) {
-  const double min = model.shape.type == Type::kF32 && !model.shape.e4m3_weights ? 1e-4 : 0.05;
+  const double min = model.shape.type == Type::kF32 && model.shape.coding == Coding::kNone ? 1e-4 : 0.05;
   std::vector<std::vector<reference::Routing>> routings;
   logits_of(model, ids, Rounding::kNone, &routings);
   const auto unclear = [&](const auto& layers) {
@@ -188,7 +189,7 @@ TEST_CASE("mixtral matches float64") {
 
 TEST_CASE("weights of e4m3 with a scale for each row match float64, in steps of any number of tokens") {
   const auto coded = [](Shape s) {
-    s.e4m3_weights = true;
+    s.coding = Coding::kE4m3Rows;
     return s;
   };
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
@@ -205,6 +206,48 @@ TEST_CASE("weights of e4m3 with a scale for each row match float64, in steps of 
   for (const std::optional<int64_t> wgmma_from : {std::optional<int64_t>(), std::optional<int64_t>(33)})
     check_model(wide, {{8, 2}, {20, 1}, {32, 1}, {64, 1}, {77, 1}, {256, 1}}, {},
                 {.max_tokens = 256, .wgmma_from = wgmma_from});
+  check_model(wide, {{3, 2}, {70, 1}}, {}, {.max_tokens = 80, .splits = {{"*.o", 2, {}}, {"*.down", 4, {}}}});
+}
+
+TEST_CASE("weights of e4m3 with scales of tensors or blocks match float64") {
+  for (const Coding coding : {Coding::kE4m3Tensor, Coding::kE4m3Blocks}) {
+    CAPTURE(coding_name(coding));
+    for (const char* family : {"llama", "qwen3"}) {
+      Shape s = awkward(family, Type::kBf16);
+      s.coding = coding;
+      s.ffn = 600;  // five blocks, of which the last has 88 columns
+      check_model(s, {{1, 3}, {7, 12}, {33, 3}});
+    }
+    Shape experts = with_experts("qwen3_moe", Type::kBf16);
+    experts.coding = coding;
+    check_model(experts, {{1, 3}, {33, 3}});
+  }
+}
+
+// Returns the shape with sizes that whole groups of `group` columns fill, or words of 8 codes for 0.
+Shape with_int4(Shape s, int group) {
+  const int by = group == 0 ? 8 : group;
+  const auto fit = [&](int& size) { size = (size + by - 1) / by * by; };
+  s.coding = Coding::kInt4, s.code_group = group;
+  s.heads = 4, s.kv_heads = 2, s.head_dim = 32;
+  fit(s.hidden), fit(s.ffn), fit(s.expert_ffn);
+  return s;
+}
+
+TEST_CASE("weights of int4 with scales of groups or rows match float64, in steps of any number of tokens") {
+  for (const int group : {32, 64, 128, 0}) {
+    CAPTURE(group);
+    check_model(with_int4(awkward("llama", Type::kBf16), group), {{1, 3}, {7, 12}, {33, 3}});
+    check_model(with_int4(with_experts("qwen3_moe", Type::kBf16), group), {{1, 3}, {33, 3}});
+  }
+  for (const Type type : {Type::kF32, Type::kF16})  // type of norms, embeddings and scales
+    check_model(with_int4(awkward("qwen2", type), 32), {{7, 3}});
+  Shape wide = with_int4(awkward("llama", Type::kBf16), 64);
+  wide.hidden = 512;  // groups of 64 columns are packed as such where they fill all K slices
+  wide.ffn = 1536;
+  wide.layers = 1;
+  wide.context = 300;
+  check_model(wide, {{8, 2}, {20, 1}, {32, 1}, {64, 1}, {77, 1}, {256, 1}}, {}, {.max_tokens = 256});
   check_model(wide, {{3, 2}, {70, 1}}, {}, {.max_tokens = 80, .splits = {{"*.o", 2, {}}, {"*.down", 4, {}}}});
 }
 

@@ -36,7 +36,7 @@ Generated generate(const Model& model, const mkrt::KeptFolder& kept) {
 void check_kept(const Shape& shape) {
   CAPTURE(shape.family);
   CAPTURE(reference::type_name(shape.type));
-  CAPTURE(shape.e4m3_weights);
+  CAPTURE(coding_name(shape.coding));
   const mkrt::test::TempDir dir;
   reference::write_checkpoint(reference::random_model(shape, 7), dir.path, 2);
   const Model model(dir.path);
@@ -69,7 +69,7 @@ Shape awkward(Type type) {
 TEST_CASE("kept weights give the bits of packed ones, in every type") {
   for (const Type type : {Type::kF32, Type::kBf16, Type::kF16}) check_kept(awkward(type));
   Shape coded = awkward(Type::kBf16);
-  coded.e4m3_weights = true;
+  coded.coding = reference::Coding::kE4m3Rows;
   check_kept(coded);
   Shape experts = awkward(Type::kBf16);
   experts.family = "qwen3_moe";

@@ -20,11 +20,19 @@ struct Entry {
   std::vector<int> shape;
 };
 
-// Returns whether the entry is a product's weight in a layer, which e4m3_weights stores as codes.
+Coder coder_of(const Shape& s) {
+  return {s.coding, s.code_group, s.type};
+}
+
+// Returns whether the entry is a product's weight in a layer, which the checkpoint has as codes.
 bool is_coded(const Shape& s, const Entry& e) {
   const bool router = e.name.ends_with("mlp.gate.weight") || e.name.ends_with("moe.gate.weight");
-  return s.e4m3_weights && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
-         !e.name.ends_with("_scale");
+  return s.coding != Coding::kNone && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
+         e.name.ends_with(".weight");
+}
+
+std::string scales_of(const Shape& s, const Entry& e) {
+  return e.name + coder_of(s).scales_suffix();
 }
 
 // Returns every tensor of the model's checkpoint.
@@ -76,19 +84,13 @@ std::vector<Entry> entries_of(const Shape& s) {
   }
   std::vector<Entry> scales;
   for (const Entry& e : out)
-    if (is_coded(s, e)) scales.push_back({e.name + "_scale", {e.shape[0], 1}});
+    if (is_coded(s, e)) scales.push_back({scales_of(s, e), coder_of(s).scales_shape(e.shape[0], e.shape[1])});
   out.insert(out.end(), scales.begin(), scales.end());
   return out;
 }
 
 const char* stored_name(Type t) {
   return t == Type::kF32 ? "F32" : t == Type::kF16 ? "F16" : "BF16";
-}
-
-double rounded(double value, Type t) {
-  if (t == Type::kF16) return to_f16(value);
-  if (t == Type::kBf16) return to_bf16(value);
-  return static_cast<double>(static_cast<float>(value));
 }
 
 template <class T>
@@ -102,32 +104,14 @@ void append_value(std::string& bytes, double value, Type t) {
   if (t == Type::kBf16) append(bytes, bf16_bits(value));
 }
 
-// Rounds each row to E4M3 numbers times a scale of the row. Returns the scales.
-std::vector<double> to_e4m3_rows(std::vector<double>& w, size_t cols, Type type) {
-  std::vector<double> scales;
-  for (auto row = w.begin(); row != w.end(); row += static_cast<ptrdiff_t>(cols)) {
-    double max = 0;
-    for (size_t i = 0; i < cols; ++i) max = std::max(max, std::abs(row[static_cast<ptrdiff_t>(i)]));
-    scales.push_back(rounded(std::max(max, 1e-3) / 448, type));
-    for (size_t i = 0; i < cols; ++i) {
-      double& v = row[static_cast<ptrdiff_t>(i)];
-      v = to_e4m3(v / scales.back()) * scales.back();
-    }
-  }
-  return scales;
-}
-
-// Appends an entry's bytes as the checkpoint stores them. Returns the name of the stored type.
-const char* append_entry(std::string& bytes, const Model& m, const Entry& e) {
+// Returns the tensors of an entry as the checkpoint stores them.
+std::vector<Coder::Tensor> tensors_of(const Model& m, const Entry& e) {
   const std::vector<double>& w = m.weights.at(e.name);
-  if (!is_coded(m.shape, e)) {
-    for (const double value : w) append_value(bytes, value, m.shape.type);
-    return stored_name(m.shape.type);
-  }
-  const std::vector<double>& scales = m.weights.at(e.name + "_scale");
-  for (size_t i = 0; i < w.size(); ++i)
-    append(bytes, e4m3_bits(to_e4m3(w[i] / scales[i / static_cast<size_t>(e.shape[1])])));
-  return "F8_E4M3";
+  if (is_coded(m.shape, e))
+    return coder_of(m.shape).codes(w, m.weights.at(scales_of(m.shape, e)), e.shape[0], e.shape[1]);
+  std::string bytes;
+  for (const double value : w) append_value(bytes, value, m.shape.type);
+  return {{"", stored_name(m.shape.type), e.shape, bytes}};
 }
 
 void write_file(const std::string& path, const std::string& bytes) {
@@ -178,16 +162,7 @@ json config_of(const Shape& s) {
     c[s.family == "mixtral" ? "num_local_experts" : "num_experts"] = s.experts;
     c["num_experts_per_tok"] = s.top_k;
   }
-  if (s.e4m3_weights)
-    c["quantization_config"] = {
-        {"quant_method", "compressed-tensors"},
-        {"format", "float-quantized"},
-        {"config_groups",
-         {{"group_0",
-           {{"targets", {"Linear"}},
-            {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}, {"symmetric", true}}},
-            {"input_activations", nullptr}}}}},
-        {"ignore", {"lm_head"}}};
+  if (s.coding != Coding::kNone) c["quantization_config"] = json::parse(coder_of(s).config());
   if (s.family == "qwen3_moe") {
     c["moe_intermediate_size"] = s.expert_ffn;
     c["norm_topk_prob"] = s.norm_top_k;
@@ -200,11 +175,13 @@ json config_of(const Shape& s) {
 void write_shard(const Model& m, const std::vector<Entry>& entries, const std::string& path) {
   json header;
   std::string data;
-  for (const Entry& e : entries) {
-    const size_t begin = data.size();
-    const char* type = append_entry(data, m, e);
-    header[e.name] = {{"dtype", type}, {"shape", e.shape}, {"data_offsets", {begin, data.size()}}};
-  }
+  for (const Entry& e : entries)
+    for (const Coder::Tensor& t : tensors_of(m, e)) {
+      header[e.name + t.suffix] = {{"dtype", t.type},
+                                   {"shape", t.shape},
+                                   {"data_offsets", {data.size(), data.size() + t.bytes.size()}}};
+      data += t.bytes;
+    }
   std::string text = header.dump(), bytes;
   text.resize((text.size() + 7) / 8 * 8, ' ');
   append(bytes, static_cast<uint64_t>(text.size()));
@@ -271,7 +248,7 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   for (const Entry& e : entries_of(shape)) {
-    if (m.weights.contains(e.name)) continue;  // scales of rows exist already
+    if (m.weights.contains(e.name)) continue;  // scales of codes exist already
     std::vector<double>& w = m.weights[e.name];
     size_t count = 1;
     for (const int size : e.shape) count *= static_cast<size_t>(size);
@@ -279,8 +256,7 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     const double scale = norm || e.shape.size() == 1 ? 0.1 : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
-    if (is_coded(shape, e))
-      m.weights[e.name + "_scale"] = to_e4m3_rows(w, static_cast<size_t>(e.shape[1]), shape.type);
+    if (is_coded(shape, e)) m.weights[scales_of(shape, e)] = coder_of(shape).round(w, e.shape[0], e.shape[1]);
     if (e.name.ends_with("_scale"))
       for (double& v : w) v = rounded(0.003 + std::abs(v) / 10, shape.type);
   }

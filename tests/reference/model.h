@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/reference/coding.h"
+
 namespace reference {
 
 enum class Type { kF32, kF16, kBf16 };
@@ -18,13 +20,14 @@ struct Shape {
   int context = 128;
   Type type = Type::kF32;
   bool tied = false;
-  std::string act = "silu";   // hidden_act: silu, gelu, gelu_pytorch_tanh
-  bool llama3_rope = false;   // the frequencies of Llama 3.1
-  bool yarn_rope = false;     // the frequencies of the seed_oss fixture
-  int window = 0;             // positions that a token sees, its own included, or 0 for all
-  int window_from = 0;        // first layer with the window, in qwen2 and qwen3
-  bool e4m3_weights = false;  // layers' products, routers aside, have 8-bit weights with a scale for each row
-  bool e4m3_cache = false;    // keys and values are kept as 8-bit floats, with scales in the checkpoint
+  std::string act = "silu";       // hidden_act: silu, gelu, gelu_pytorch_tanh
+  bool llama3_rope = false;       // the frequencies of Llama 3.1
+  bool yarn_rope = false;         // the frequencies of the seed_oss fixture
+  int window = 0;                 // positions that a token sees, its own included, or 0 for all
+  int window_from = 0;            // first layer with the window, in qwen2 and qwen3
+  Coding coding = Coding::kNone;  // of layers' products, routers aside
+  int code_group = 0;             // columns that share a scale in Coding::kInt4; 0: all columns of a row
+  bool e4m3_cache = false;        // keys and values are kept as 8-bit floats, with scales in the checkpoint
   double rope_theta = 10000, eps = 1e-5;
 
   // Routers of qwen3_moe and mixtral choose top_k of the experts for each token.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tests/reference/model.h"
+
 namespace reference {
 
 inline uint16_t bf16_bits(double value) {
@@ -19,6 +21,12 @@ inline double to_bf16(double value) {
 
 inline double to_f16(double value) {
   return static_cast<double>(static_cast<_Float16>(static_cast<float>(value)));
+}
+
+inline double rounded(double value, Type t) {
+  if (t == Type::kF16) return to_f16(value);
+  if (t == Type::kBf16) return to_bf16(value);
+  return static_cast<double>(static_cast<float>(value));
 }
 
 // Returns the nearest number of E4M3 (OCP 8-bit floating point specification), at most 448. A tie goes to

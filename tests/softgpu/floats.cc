@@ -78,6 +78,12 @@ void add_float_forms(Forms& f) {
     };
     return u64{one(a >> 32, b >> 32, c >> 32)} << 32 | one(a, b, c);
   }>();
+  f["fma.rn.bf16x2"] = map<+[](u32 a, u32 b, u32 c) {
+    const auto one = [](u32 x, u32 y, u32 z) {
+      return bf16_of_exact(double{of_bf16(x)} * of_bf16(y) + of_bf16(z));
+    };
+    return u32{one(a >> 16, b >> 16, c >> 16)} << 16 | one(a & 0xffff, b & 0xffff, c & 0xffff);
+  }>();
   f["max.f32 of three"] =
       map<+[](float a, float b, float c) { return greater(greater(a, b), c); }>();  // PTX ISA 8.8, sm_100 on
   f["max.f32"] = map<+[](float a, float b) { return greater(a, b); }>();

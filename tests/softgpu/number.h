@@ -18,7 +18,7 @@ inline uint32_t as_bits(float f) {
 struct SmallFormat {
   int mantissa, min;
 };
-constexpr SmallFormat kF16{10, -14}, kE4m3{3, -6};
+constexpr SmallFormat kF16{10, -14}, kBf16{7, -126}, kE4m3{3, -6};
 
 // Returns the magnitude that a code without its sign stands for. The code must be a number.
 inline double small_value(uint32_t code, SmallFormat f) {
@@ -41,6 +41,14 @@ inline uint16_t bf16_of(float f) {
   if (std::isnan(f)) return 0x7fff;
   const uint32_t b = as_bits(f);
   return static_cast<uint16_t>((b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+
+// Returns the bf16 nearest to a number that doubles hold.
+inline uint16_t bf16_of_exact(double v) {
+  if (std::isnan(v)) return 0x7fff;
+  const uint32_t sign = std::signbit(v) ? 0x8000 : 0, infinite = 0x7f80;
+  const uint32_t code = std::isinf(v) ? infinite : small_code(std::fabs(v), kBf16);
+  return static_cast<uint16_t>(sign | std::min(code, infinite));
 }
 
 inline float of_f16(uint32_t h) {

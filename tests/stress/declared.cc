@@ -107,7 +107,7 @@ TEST_CASE("the same of experts, whose rows routing decides") {
 
 TEST_CASE("the same of codes with scales of rows") {
   TinyModel model;
-  model.shape.e4m3_weights = true;
+  model.shape.coding = reference::Coding::kE4m3Rows;
   check_each_shrunk(model, false);
 }
 

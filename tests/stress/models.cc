@@ -53,7 +53,7 @@ TEST_CASE("codes and the scales of their rows are read without a race") {
     model.shape.family = family;
     model.shape.experts = 5;
     model.shape.ffn = 600;  // two tiles of a strip
-    model.shape.e4m3_weights = true;
+    model.shape.coding = reference::Coding::kE4m3Rows;
     check_clean(model, steps({1, 7, 16, 20, 1}), {0, 1}, model.shape.family == "llama");
   }
 }

@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "runtime/abi/packing.h"
+
 namespace mkc {
 namespace {
 
@@ -27,8 +29,7 @@ uint64_t row_bytes(mkrt::WeightType type) {
   return ProcessorLoops::kAttendColumns * mkrt::weight_format(type).bits / 8;
 }
 uint64_t call_bytes(mkrt::WeightType type) {
-  const mkrt::WeightFormat format = mkrt::weight_format(type);
-  return kStrips * (uint64_t{16} * kColumns * format.bits / 8 + 8 * format.scale_bytes);
+  return kStrips * mkrt::packed_shape(mkrt::kStripRows, kColumns, type).strip_bytes;
 }
 
 // A thread's own memory is at the begin of all. What loops read of memory follows.

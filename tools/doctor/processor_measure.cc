@@ -172,6 +172,7 @@ class Measurer {
                             : streamed_product(bench_, loops, type, group);
           row("product " + what, all_, "G/s a thread", s);
           product[name].push_back(rounded(s.median));
+          if (mkrt::weight_format(type).grouped()) continue;  // caches have no groups
           s = cached ? cached_attention(bench_, loops, type, group)
                      : streamed_attention(bench_, loops, type, group);
           row("attention " + what, all_, "G/s a thread", s);

@@ -5,7 +5,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/base/half.h"
+#include "codegen/device/weights.h"
+#include "tests/unit/device/coded.h"
 #include "tests/unit/device/routed.h"
 
 namespace mk {
@@ -14,10 +15,10 @@ namespace {
 struct Case {
   u32 tokens, experts, top_k, rows, cols;
   bool bf16, silu, gather;
-  std::vector<float> pull;  // logits of each expert are raised by these
-  bool x_bf16 = false;      // x is stored in bf16, multiplied by the norm's weights
-  u32 strips = 1;           // strips of a task
-  bool e4m3 = false;        // weights are stored as e4m3, which requires bf16
+  std::vector<float> pull;               // logits of each expert are raised by these
+  bool x_bf16 = false;                   // x is stored in bf16, multiplied by the norm's weights
+  u32 strips = 1;                        // strips of a task
+  WeightType coded = WeightType::kBf16;  // format of the weights of bf16 operands
 };
 
 // Problem holds the packed weights of all experts, one expert after the other, and a step's choices.
@@ -32,7 +33,7 @@ struct Problem {
 };
 
 WeightType type_of(const Case& c) {
-  return c.e4m3 ? WeightType::kE4m3 : c.bf16 ? WeightType::kBf16 : WeightType::kF32;
+  return c.bf16 ? c.coded : WeightType::kF32;
 }
 
 Problem make_problem(const Case& c) {
@@ -44,14 +45,8 @@ Problem make_problem(const Case& c) {
     const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
     char* at = &p.packed[expert * p.shape.bytes + packed_offset(p.shape, row, col)];
     const uint16_t stored = to_bf16(weight[i]);
-    if (c.e4m3) {
-      // The scale depends on the expert and the row.
-      const float scale = 0.0011f * static_cast<float>(1 + (expert + row) % 5);
-      const auto code = static_cast<uint8_t>(f32_to_e4m3(weight[i] / scale));
-      std::memcpy(at, &code, 1);
-      for (uint64_t k_slice = 0; k_slice < kKSlices; ++k_slice)
-        std::memcpy(&p.packed[expert * p.shape.bytes + scale_offset(p.shape, row, k_slice)], &scale, 4);
-      p.weight.push_back(double{e4m3_to_f32(code)} * scale);
+    if (p.shape.format.scaled()) {
+      p.weight.push_back(put_coded(p.shape, &p.packed[expert * p.shape.bytes], row, col, weight[i], expert));
       continue;
     }
     if (c.bf16)
@@ -90,7 +85,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = p.shape.tail_cols;
   a.product.tokens = a.product.x_rows = c.tokens;
-  a.product.padding = padding_of(c.cols);
+  a.product.padding = padding_of(c.cols, type_of(c));
   a.epilogue.gate = c.silu ? Activation::kSilu : Activation::kNone;
   a.epilogue.eps = 1e-5f;
   if (c.x_bf16) {
@@ -110,6 +105,16 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   return a;
 }
 
+auto expert_of(const Case& c) {
+  switch (type_of(c)) {
+#define MK_EXPERT_OF(name, W) \
+  case W::type:               \
+    return mkb_expert_##name;
+    MK_EACH_WEIGHT_FORMAT(MK_EXPERT_OF)
+  }
+  return mkb_expert_f32;
+}
+
 // Runs all tasks of a segment on a worker's consumers.
 void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts) {
   ExpertArgs a = args;
@@ -119,7 +124,7 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts)
   if (c.gather && c.x_bf16 && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
   for (u32 block = 0; block * a.strips < a.product.strips; ++block)
     for (u32 slot = 0; slot < active_experts; ++slot) {
-      (c.e4m3 ? mkb_expert_e4m3 : c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
+      expert_of(c)(&w, &a, block, slot);
       mkd_barrier();
     }
 }
@@ -195,8 +200,11 @@ TEST_CASE("each row is multiplied with its expert's weights") {
           check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
           check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
           if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
-          if (bf16) check_product({tokens, 5, 2, 48, 600, bf16, silu, gather, kSome, true, 1, true});
-          if (bf16) check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne, false, 1, true});
+          for (const WeightType coded : kCoded) {
+            if (!bf16) continue;
+            check_product({tokens, 5, 2, 48, 600, bf16, silu, gather, kSome, true, 1, coded});
+            check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne, false, 1, coded});
+          }
         }
 }
 
@@ -204,7 +212,7 @@ TEST_CASE("a task's strips are multiplied together, whatever rows its slot has")
   for (const u32 tokens : {1u, 8u, 9u, 40u, 70u})
     for (const bool gather : {false, true}) {
       Case c{tokens, 5, 1, gather ? 112u : 108u, 300, true, gather, gather, kAllToOne, true};
-      c.e4m3 = tokens != 8;
+      if (tokens != 8) c.coded = WeightType::kE4m3;
       Problem p = make_problem(c);
       const std::vector<float> alone = run(c, p);
       for (const u32 strips : {3u, 4u}) {

@@ -7,6 +7,7 @@
 
 #include "codegen/device/bodies.h"
 #include "runtime/abi/packing.h"
+#include "runtime/base/half.h"
 #include "runtime/device/device.h"
 #include "runtime/session/weights.h"
 #include "tests/unit/runtime/memory_checkpoint.h"
@@ -34,6 +35,7 @@ float scale_of(const StoredTensor& scales, uint64_t row) {
   uint32_t bits = 0;
   const size_t bytes = scales.dtype == "F32" ? 4 : 2;
   std::memcpy(&bits, scales.bytes.data() + row * bytes, bytes);
+  if (scales.dtype == "F16") return f16_to_f32(bits);
   return std::bit_cast<float>(bytes == 4 ? bits : bits << 16);
 }
 
@@ -52,7 +54,7 @@ void check_packed(ManifestWeight w, const Memory& memory) {
     const std::byte* from = memory.checkpoint.find(name)->bytes.data() + in_source * w.cols * elem_bytes;
     for (uint64_t col = 0; col < w.cols; ++col)
       std::memcpy(expected.data() + packed_offset(shape, row, col), from + col * elem_bytes, elem_bytes);
-    for (uint64_t k_slice = 0; k_slice < kKSlices && shape.format.scales; ++k_slice) {
+    for (uint64_t k_slice = 0; k_slice < kKSlices && shape.format.scale_bytes != 0; ++k_slice) {
       const float scale = scale_of(*memory.checkpoint.find(name + "_scale"), in_source);
       std::memcpy(expected.data() + scale_offset(shape, row, k_slice), &scale, sizeof(scale));
     }
@@ -109,6 +111,78 @@ TEST_CASE("codes are packed with the scales of their rows behind each K slice") 
   w.group = 8;
   w.sources = {"gate", "up"};
   check_packed(w, pair);
+}
+
+// Returns the bytes of a weight of grouped format, by the layout's places of codes and scales.
+std::vector<std::byte> grouped_bytes(const ManifestWeight& w, const Memory& memory, uint64_t scale_rows,
+                                     uint64_t scale_cols) {
+  const PackedShape shape = packed_shape(w.rows, w.cols, *find_weight_type(w.element));
+  const WeightFormat& format = shape.format;
+  const StoredTensor& codes = *memory.checkpoint.find(std::string("w") + format.codes);
+  const StoredTensor& scales = *memory.checkpoint.find(std::string("w") + format.scales);
+  const float one = 1;
+  std::vector<std::byte> expected(shape.bytes, std::byte{0});
+  for (uint64_t row = 0; row < w.rows; ++row) {
+    for (uint64_t col = 0; col < w.cols; ++col) {
+      const uint64_t bit = (row * w.cols + col) * format.bits;
+      const auto code =
+          (std::to_integer<uint32_t>(codes.bytes[bit / 8]) >> bit % 8) & ((1u << format.bits) - 1);
+      const Place place = packed_place(shape, row, col);
+      expected[place.byte] |= static_cast<std::byte>(code << place.bit);
+      const float scale =
+          scale_of(scales, row / scale_rows * ((w.cols + scale_cols - 1) / scale_cols) + col / scale_cols);
+      const auto half = static_cast<uint16_t>(f32_to_f16(scale));
+      std::byte* to = &expected[group_scale_offset(shape, row, col)];
+      if (format.bits == 4)
+        std::memcpy(to, &half, sizeof(half));
+      else
+        std::memcpy(to, &scale, sizeof(scale));
+    }
+    for (uint64_t k_slice = 0; k_slice < kKSlices && format.scale_bytes != 0; ++k_slice)
+      std::memcpy(&expected[scale_offset(shape, row, k_slice)], &one, sizeof(one));
+  }
+  return expected;
+}
+
+TEST_CASE("codes of 4 bits are packed with the scales of their groups") {
+  for (const Element element : {Element::kInt4, Element::kInt4Group32})
+    for (const int64_t rows : {1, 16, 40})
+      for (const int64_t cols : {64, 512, 1536})
+        for (const int64_t group : {64, 128, 0}) {
+          if (group != 0 && cols % group != 0) continue;
+          const int64_t across = group == 0 ? 1 : cols / group;
+          const Memory memory(
+              {{"w_packed", "I32", {rows, cols / 8}, "", {}}, {"w_scale", "F16", {rows, across}, "", {}}});
+          ManifestWeight w;
+          w.element = element;
+          w.rows = static_cast<uint64_t>(rows);
+          w.cols = static_cast<uint64_t>(cols);
+          w.sources = {"w"};
+          const std::vector<std::byte> expected =
+              grouped_bytes(w, memory, 1, static_cast<uint64_t>(group == 0 ? cols : group));
+          w.bytes = expected.size();
+          CAPTURE(cols);
+          CAPTURE(group);
+          CHECK(loaded(w, memory.checkpoint, w.bytes, 1000) == expected);
+        }
+}
+
+TEST_CASE("codes of 8 bits are packed with the scales of their blocks") {
+  for (const int64_t rows : {1, 130, 256})
+    for (const int64_t cols : {7, 128, 600}) {
+      const Memory memory({{"w", "F8_E4M3", {rows, cols}, "", {}},
+                           {"w_scale_inv", "F32", {(rows + 127) / 128, (cols + 127) / 128}, "", {}}});
+      ManifestWeight w;
+      w.element = Element::kE4m3Block;
+      w.rows = static_cast<uint64_t>(rows);
+      w.cols = static_cast<uint64_t>(cols);
+      w.sources = {"w"};
+      const std::vector<std::byte> expected = grouped_bytes(w, memory, 128, 128);
+      w.bytes = expected.size();
+      CAPTURE(rows);
+      CAPTURE(cols);
+      CHECK(loaded(w, memory.checkpoint, w.bytes, 1000) == expected);
+    }
 }
 
 TEST_CASE("a stack is one packed matrix behind the other, each of its own sources") {

@@ -24,7 +24,7 @@ template <class Check>
 void for_all_cases(const Check& check) {
   const auto each_type = [&](const Case& c, uint32_t wgmma_from) {
     CAPTURE(wgmma_from);
-    CAPTURE(c.e4m3);
+    CAPTURE(static_cast<int>(c.coded));
     CAPTURE(c.rows);
     CAPTURE(c.cols);
     CAPTURE(c.tokens);
@@ -37,8 +37,10 @@ void for_all_cases(const Check& check) {
   };
   const auto each = [&](Case c, uint32_t wgmma_from) {
     each_type(c, wgmma_from);
-    c.e4m3 = true;
-    if (c.bf16) each_type(c, wgmma_from);
+    for (const WeightType coded : kCoded) {
+      c.coded = coded;
+      if (c.bf16) each_type(c, wgmma_from);
+    }
   };
   for (const Case& c : kCases) each(c, 0);
   for (const Case& c : kWideCases) each(c, kWide);
@@ -104,7 +106,7 @@ TEST_CASE("rows that came rounded are scaled behind the product, and what the ne
 
 TEST_CASE("gate times up is rounded where only products read it") {
   for (const uint32_t tokens : {1u, 5u, 20u, 60u, 70u, 81u}) {
-    const Case c{48, 200, tokens, true, tokens % 2 == 0};
+    const Case c{48, 200, tokens, true, tokens % 2 == 0 ? WeightType::kE4m3 : WeightType::kBf16};
     Problem p = make_problem(c);
     Rounded in = round_input(c, p, 3);
     std::vector<float> exact(size_t{tokens} * c.rows / 2, NAN);

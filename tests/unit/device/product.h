@@ -3,26 +3,33 @@
 
 #include <cmath>
 
-#include "runtime/base/half.h"
+#include "codegen/device/weights.h"
+#include "tests/unit/device/coded.h"
 #include "tests/unit/device/launch.h"
 
 namespace mk {
 
 struct Case {
   uint32_t rows, cols, tokens;
-  bool bf16;          // bf16 operands, else f32
-  bool e4m3 = false;  // e4m3 weights with a scale for each row, which requires bf16
+  bool bf16;                             // bf16 operands, else f32
+  WeightType coded = WeightType::kBf16;  // format of the weights of bf16 operands
 };
 
 inline WeightType type_of(const Case& c) {
-  return c.e4m3 ? WeightType::kE4m3 : c.bf16 ? WeightType::kBf16 : WeightType::kF32;
+  return c.bf16 ? c.coded : WeightType::kF32;
 }
 // Weights holds the last two members of a Case.
 struct Weights {
-  bool bf16, e4m3;
+  bool bf16;
+  WeightType coded;
 };
-constexpr Weights kWeights[] = {{false, false}, {true, false}, {true, true}};
-constexpr Weights kMatrixWeights[] = {{true, false}, {true, true}};
+constexpr Weights kWeights[] = {{false, WeightType::kBf16}, {true, WeightType::kBf16},
+                                {true, WeightType::kE4m3},  {true, WeightType::kE4m3Block},
+                                {true, WeightType::kInt4},  {true, WeightType::kInt4Group32}};
+constexpr Weights kMatrixWeights[] = {{true, WeightType::kBf16},
+                                      {true, WeightType::kE4m3},
+                                      {true, WeightType::kE4m3Block},
+                                      {true, WeightType::kInt4Group32}};
 
 // Packs a weight [rows, cols] element by element, as runtime/abi/packing.h defines.
 template <class T>
@@ -41,28 +48,14 @@ struct Problem {
   std::vector<float> x, norm, bias, residual;
 };
 
-// Stores the weight as e4m3 codes. Scales are no powers of 2 and differ between rows.
-inline void store_e4m3(Problem& p, const std::vector<float>& weight) {
-  std::vector<uint8_t> codes;
-  for (size_t i = 0; i < weight.size(); ++i) {
-    const float scale = 0.0011f * static_cast<float>(1 + i / p.shape.cols % 5);
-    codes.push_back(static_cast<uint8_t>(f32_to_e4m3(weight[i] / scale)));
-    p.weight.push_back(double{e4m3_to_f32(codes.back())} * scale);
-  }
-  p.packed = pack(p.shape, codes);
-  for (uint64_t row = 0; row < p.shape.rows; ++row)
-    for (uint64_t k_slice = 0; k_slice < kKSlices; ++k_slice) {
-      const float scale = 0.0011f * static_cast<float>(1 + row % 5);
-      std::memcpy(&p.packed[scale_offset(p.shape, row, k_slice)], &scale, sizeof(scale));
-    }
-}
-
 inline Problem make_problem(const Case& c) {
   Problem p;
   p.shape = packed_shape(c.rows, c.cols, type_of(c));
   const std::vector<float> weight = random_floats(size_t{c.rows} * c.cols, 1, 0.1f);
-  if (c.e4m3) {
-    store_e4m3(p, weight);
+  if (p.shape.format.scaled()) {
+    p.packed.assign(p.shape.bytes, 0);
+    for (size_t i = 0; i < weight.size(); ++i)
+      p.weight.push_back(put_coded(p.shape, p.packed.data(), i / c.cols, i % c.cols, weight[i]));
   } else if (c.bf16) {
     std::vector<uint16_t> stored;
     for (float v : weight) stored.push_back(to_bf16(v));
@@ -100,7 +93,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.tail_cols = p.shape.tail_cols;
   a.tokens = c.tokens;
   a.x_rows = c.tokens;
-  a.padding = padding_of(c.cols);
+  a.padding = padding_of(c.cols, type_of(c));
   a.streamed_split_k = a.split_k = 1;
   a.mma64_strips = kMma64Strips;
   a.eps = 1e-5f;
@@ -153,7 +146,13 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
 }
 
 inline auto product_of(const Case& c) {
-  return c.e4m3 ? mkb_product_e4m3 : c.bf16 ? mkb_product_bf16 : mkb_product_f32;
+  switch (type_of(c)) {
+#define MK_PRODUCT_OF(name, W) \
+  case W::type:                \
+    return mkb_product_##name;
+    MK_EACH_WEIGHT_FORMAT(MK_PRODUCT_OF)
+  }
+  return mkb_product_f32;
 }
 
 // Runs the product in segments of `max` strips. Blocks end with their segment. `q_len` holds the rows of each

@@ -5,12 +5,12 @@ namespace mk {
 namespace {
 
 TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads it") {
-  for (const auto& [bf16, e4m3] : kWeights)
+  for (const auto& [bf16, coded] : kWeights)
     for (const uint32_t tokens : {1u, 5u, 8u, 16u, 30u, 32u, 33u, 256u})
       for (const uint32_t cols : {512u, 700u}) {
-        const Case c{150, tokens > 64 ? 64 : cols, tokens, bf16, e4m3};
+        const Case c{150, tokens > 64 ? 64 : cols, tokens, bf16, coded};
         CAPTURE(bf16);
-        CAPTURE(e4m3);
+        CAPTURE(static_cast<int>(coded));
         CAPTURE(tokens);
         CAPTURE(cols);
         Problem p = make_problem(c);
@@ -29,7 +29,9 @@ TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads 
 TEST_CASE("what lies behind the last row of activations is not multiplied") {
   for (const uint32_t tokens : {3u, 12u, 20u, 40u, 80u})
     for (const uint32_t wgmma_from : {0u, 33u}) {
-      const Case c{40, 640, tokens, true, tokens % 3 == 0};  // the last tile has 128 of 512 columns
+      const Case c{
+          40, 640, tokens, true,
+          tokens % 3 == 0 ? WeightType::kE4m3 : WeightType::kBf16};  // the last tile has 128 of 512 columns
       CAPTURE(tokens);
       CAPTURE(wgmma_from);
       Problem p = make_problem(c);
@@ -47,9 +49,9 @@ TEST_CASE("what lies behind the last row of activations is not multiplied") {
 }
 
 TEST_CASE("a token's bits do not depend on how many others a matrix product has") {
-  for (const auto& [bf16, e4m3] : kMatrixWeights) {
-    Case c{40, 700, 150, bf16, e4m3};
-    CAPTURE(e4m3);
+  for (const auto& [bf16, coded] : kMatrixWeights) {
+    Case c{40, 700, 150, bf16, coded};
+    CAPTURE(static_cast<int>(coded));
     Problem p = make_problem(c);
     std::vector<float> all(size_t{c.tokens} * c.rows);
     run(c, p, make_args(c, p, all));
@@ -81,8 +83,8 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
 
 TEST_CASE("rows that are picked have the bits that they have among all") {
   const std::vector<u32> q_len{3, 1, 40, 1, 1, 9, 2, 20, 1, 5};
-  for (const auto& [bf16, e4m3] : kWeights) {
-    const Case c{40, 700, 83, bf16, e4m3};
+  for (const auto& [bf16, coded] : kWeights) {
+    const Case c{40, 700, 83, bf16, coded};
     Problem p = make_problem(c);
     std::vector<float> all(size_t{c.tokens} * c.rows), gathered(q_len.size() * c.rows);
     AllArgs a = make_args(c, p, all);

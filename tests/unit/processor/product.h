@@ -252,7 +252,7 @@ inline AllArgs make_args(const Matrix& m, const X& x, u32 tokens) {
   a.tiles = m.shape.tiles, a.tail_cols = m.shape.tail_cols;
   a.tokens = tokens, a.x_rows = x.rows;
   a.streamed_split_k = a.split_k = 1;
-  a.padding = padding_of(x.cols);
+  a.padding = padding_of(x.cols, m.type);
   a.gates = 1;
   a.eps = kEps;
   return a;
