@@ -19,14 +19,22 @@ struct Expected {
   std::vector<Node> allowed;
 };
 
+// Returns a value as errors show it, with the elements of a list.
+std::string text_of(const Node& node) {
+  if (!node.is(Node::Kind::kList)) return describe(node);
+  std::vector<std::string> items;
+  for (const Node& item : node.items) items.push_back(text_of(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
 Status expect(const Document& config, const Expected& expected) {
   const Node value = config_value(config, expected.key);
   if (std::ranges::count(expected.allowed, value) > 0) return {};
   std::vector<std::string> allowed;
-  for (const Node& node : expected.allowed) allowed.push_back(describe(node));
+  for (const Node& node : expected.allowed) allowed.push_back(text_of(node));
   const Place place = value.place.line != 0 ? value.place : config_value(config, kConfig).place;
   return config.error(
-      place, fmt::format("{} is {}, expected {}", expected.key, describe(value), fmt::join(allowed, " or ")));
+      place, fmt::format("{} is {}, expected {}", expected.key, text_of(value), fmt::join(allowed, " or ")));
 }
 
 Node list_node(std::vector<int64_t> values) {

@@ -62,40 +62,63 @@ std::string quantized(const std::string& text) {
   return changed("\"hidden_act\"", "\"quantization_config\": " + text + ", \"hidden_act\"");
 }
 
-TEST_CASE("quantized weights of any other scheme than 8-bit floats with a scale for each row are refused") {
+// Returns the error, from "error: " on, for a format of compressed-tensors with one group.
+std::string group_error(const std::string& format, const std::string& weights,
+                        const std::string& activations = "null") {
+  const std::string text = quantized("{\"quant_method\": \"compressed-tensors\", \"format\": \"" + format +
+                                     "\", \"config_groups\": {\"a\": {\"weights\": {" + weights +
+                                     "}, \"input_activations\": " + activations + "}}}");
+  const size_t from = text.find("error: ");
+  return from == std::string::npos ? text : text.substr(from);
+}
+
+constexpr const char* kConfigAlone =
+    "error: the config alone does not say which weights are quantized, expected model.safetensors beside it";
+
+TEST_CASE("quantized weights of an unknown method or format are refused") {
   const std::string at = kFile + ":4:27: error: quantization_config.",
                     method = "\"quant_method\": ", tensors = "\"compressed-tensors\"",
                     format = ", \"format\": \"float-quantized\"";
-  CHECK(quantized("{}") ==
-        kFile + ":4:3: error: quantization_config.quant_method is null, expected \"compressed-tensors\"");
-  CHECK(quantized("{" + method + "\"fp8\", \"weight_block_size\": [128, 128]}") ==
-        at + "quant_method is \"fp8\", expected \"compressed-tensors\"");
-  CHECK(quantized("{\"format\": \"pack-quantized\", " + method + tensors + "}") ==
-        at + "format is \"pack-quantized\", expected \"float-quantized\"");
+  CHECK(quantized("{}") == kFile +
+                               ":4:3: error: quantization_config.quant_method is null, expected "
+                               "\"compressed-tensors\" or \"fp8\"");
+  CHECK(quantized("{" + method + "\"awq\"}") ==
+        at + "quant_method is \"awq\", expected \"compressed-tensors\" or \"fp8\"");
+  CHECK(quantized("{\"format\": \"int-quantized\", " + method + tensors + "}") ==
+        at + "format is \"int-quantized\", expected \"float-quantized\" or \"pack-quantized\"");
   CHECK(quantized("{" + method + tensors + format + "}") ==
         kFile + ":4:3: error: quantization_config.config_groups is null, expected a map of groups");
-  const auto group = [&](const std::string& weights, const std::string& activations) {
-    const std::string text =
-        quantized("{" + method + tensors + format + ", \"config_groups\": {\"a\": {\"weights\": {" + weights +
-                  "}, \"input_activations\": " + activations + "}}}");
-    const size_t from = text.find("error: ");
-    return from == std::string::npos ? text : text.substr(from);
-  };
-  const std::string key = "error: quantization_config.config_groups.a.",
-                    good = "\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"channel\"";
-  CHECK(group("\"num_bits\": 4", "null") == key + "weights.num_bits is 4, expected 8");
-  CHECK(group("\"num_bits\": 8, \"type\": \"int\"", "null") ==
+  CHECK(quantized("{\"fmt\": \"e5m2\", " + method + "\"fp8\"}") ==
+        at + "fmt is \"e5m2\", expected \"e4m3\" or null");
+  CHECK(quantized("{\"weight_block_size\": [64, 128], " + method + "\"fp8\"}") ==
+        at + "weight_block_size is [64, 128], expected [128, 128] or null");
+  const std::string fp8 = quantized("{\"weight_block_size\": [128, 128], " + method + "\"fp8\"}");
+  CHECK(fp8.substr(fp8.find("error: ")) == kConfigAlone);
+}
+
+TEST_CASE("quantized weights of schemes that no weight format is for are refused") {
+  const std::string key = "error: quantization_config.config_groups.a.", floats = "float-quantized",
+                    packed = "pack-quantized",
+                    good = "\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"channel\"",
+                    good4 = "\"num_bits\": 4, \"type\": \"int\", \"strategy\": \"group\"";
+  CHECK(group_error(floats, "\"num_bits\": 4") == key + "weights.num_bits is 4, expected 8");
+  CHECK(group_error(floats, "\"num_bits\": 8, \"type\": \"int\"") ==
         key + "weights.type is \"int\", expected \"float\"");
-  CHECK(group("\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"tensor\"", "null") ==
-        key + "weights.strategy is \"tensor\", expected \"channel\"");
-  CHECK(group(good + ", \"symmetric\": false", "null") ==
+  CHECK(group_error(floats, "\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"token\"") ==
+        key + "weights.strategy is \"token\", expected \"channel\" or \"tensor\" or \"block\"");
+  CHECK(group_error(floats, good + ", \"block_structure\": [1, 128]") ==
+        key + "weights.block_structure is [1, 128], expected [128, 128] or null");
+  CHECK(group_error(floats, good + ", \"symmetric\": false") ==
         key + "weights.symmetric is false, expected true or null");
-  CHECK(group(good, "{\"dynamic\": false}") == key + "input_activations.dynamic is false, expected true");
-  const std::string alone =
-      "error: the config alone does not say which weights are quantized, expected model.safetensors beside "
-      "it";
-  CHECK(group(good, "null") == alone);
-  CHECK(group(good, "{\"dynamic\": true}") == alone);
+  CHECK(group_error(packed, "\"num_bits\": 3") == key + "weights.num_bits is 3, expected 4");
+  CHECK(group_error(packed, good4 + ", \"symmetric\": false") ==
+        key + "weights.symmetric is false, expected true or null");
+  CHECK(group_error(packed, good4 + ", \"actorder\": \"group\"") ==
+        key + "weights.actorder is \"group\", expected null or \"static\" or \"weight\"");
+  CHECK(group_error(packed, good4, "{\"num_bits\": 8}") == key + "input_activations is a map, expected null");
+  for (const char* activations : {"null", "{\"dynamic\": true}", "{\"dynamic\": false}"})
+    CHECK(group_error(floats, good, activations) == kConfigAlone);
+  CHECK(group_error(packed, good4) == kConfigAlone);
 }
 
 TEST_CASE("rotary scaling that is unknown or incomplete is refused") {

@@ -120,20 +120,53 @@ TEST_CASE("codes without fitting scales, or where no product takes them, are nam
   auto tensors = coded_tensors({q});
   CHECK(result_with(tensors) ==
         "model.safetensors: error: tensor \"" + q + "\" is F8_E4M3, expected bf16 as \"" + embed + "\"");
-  tensors.back().shape = {1};
-  CHECK(headline(coded_graph(tensors)) ==
-        "scales.safetensors: error: tensor \"" + q +
-            "_scale\" is bf16 [1], expected bf16, f16 or f32 [32, 1], a scale for each row");
+  tensors.back().shape = {2};
+  const std::string expected =
+      "[32, 1], [1] or [1, 1], a scale for each row, for all, or for each block of 128 x 128";
+  CHECK(headline(coded_graph(tensors)) == "scales.safetensors: error: tensor \"" + q +
+                                              "_scale\" is bf16 [2], expected bf16, f16 or f32 " + expected);
   tensors.pop_back();
-  CHECK(headline(coded_graph(tensors)) ==
-        "model.safetensors: error: missing tensor \"" + q + "_scale\" [32, 1], the scales of \"" + q + "\"");
+  CHECK(headline(coded_graph(tensors)) == "model.safetensors: error: missing tensor \"" + q +
+                                              "_scale_inv\" or \"" + q + "_scale\", expected " + expected);
   tensors = coded_tensors({q});
   tensors.push_back({"model.layers.0.self_attn.q_proj.input_scale", DType::bf16, {1}, "a.safetensors"});
-  CHECK(
-      headline(coded_graph(tensors)) ==
-      "a.safetensors: error: tensor \"model.layers.0.self_attn.q_proj.input_scale\" [1] has no place in the "
-      "llama family");
+  CHECK(headline(coded_graph(tensors)) == "");
   CHECK(headline(coded_graph(coded_tensors({embed}))) ==
         "model.safetensors: error: tensor \"" + embed +
             "\" is F8_E4M3, expected bf16, f16 or f32 for op embed");
+}
+
+namespace {
+
+constexpr const char* kPacked =
+    R"("quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
+       "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "strategy": "group"}}}},
+       "hidden_act")";
+
+// Returns the error for a llama whose q_proj has codes of 4 bits and scales of these shapes.
+std::string packed_error(const std::vector<int64_t>& codes, const std::vector<int64_t>& scales) {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  std::vector<CheckpointTensor> tensors;
+  for (const CheckpointTensor& t : llama_tensors())
+    if (t.name != q) tensors.push_back(t);
+  tensors.push_back({q + "_packed", DType::i32, codes, "model.safetensors", "I32"});
+  if (!scales.empty()) tensors.push_back({q + "_scale", DType::f16, scales, "scales.safetensors"});
+  tensors.push_back({q + "_shape", DType::i32, {2}, "model.safetensors", "I64"});
+  return headline(graph_of(edited(llama_config(), "\"hidden_act\"", kPacked), {}, tensors));
+}
+
+}  // namespace
+
+TEST_CASE("codes of 4 bits have words and scales of whole groups") {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  CHECK(packed_error({32, 2}, {32, 1}) == "");
+  CHECK(packed_error({32, 3}, {32, 1}) ==
+        "model.safetensors: error: tensor \"" + q +
+            "_packed\" is I32 [32, 3], expected I32 [32, 2], 8 codes in a word");
+  CHECK(packed_error({32, 2}, {}) ==
+        "model.safetensors: error: missing tensor \"" + q + "_scale\", the scales of \"" + q + "_packed\"");
+  for (const std::vector<int64_t>& scales : {std::vector<int64_t>{32, 2}, {32, 3}, {16, 1}, {32}, {32, 0}})
+    CHECK(packed_error({32, 2}, scales)
+              .find("expected bf16, f16 or f32 [32, n], a scale for each row or for each "
+                    "group of a multiple of 32 columns") != std::string::npos);
 }

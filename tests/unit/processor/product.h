@@ -28,8 +28,14 @@ constexpr FormatBodies kFormats[] = {
     {WeightType::kF16, mkb_product_start_f16, mkb_product_f16, mkb_expert_f16},
     {WeightType::kBf16, mkb_product_start_bf16, mkb_product_bf16, mkb_expert_bf16},
     {WeightType::kE4m3, mkb_product_start_e4m3, mkb_product_e4m3, mkb_expert_e4m3}};
+constexpr FormatBodies kGroupedFormats[] = {
+    {WeightType::kE4m3Block, mkb_product_start_e4m3_block, mkb_product_e4m3_block, mkb_expert_e4m3_block},
+    {WeightType::kInt4, mkb_product_start_int4, mkb_product_int4, mkb_expert_int4},
+    {WeightType::kInt4Group32, mkb_product_start_int4_group32, mkb_product_int4_group32,
+     mkb_expert_int4_group32}};
 inline const FormatBodies& bodies_of(WeightType type) {
-  return kFormats[static_cast<size_t>(type)];
+  const auto at = static_cast<size_t>(type);
+  return at < std::size(kFormats) ? kFormats[at] : kGroupedFormats[at - std::size(kFormats)];
 }
 
 // Tensor is a weight of a checkpoint. Elements are stored in their format; scales belong to rows.
@@ -60,6 +66,8 @@ inline void put_element(Tensor& t, uint64_t i, float v) {
     case WeightType::kE4m3:
       bits = f32_to_e4m3(v / scale), value = double{e4m3_to_f32(bits)} * scale;
       break;
+    default:
+      FAIL("formats with groups have tests of their own");
   }
   std::memcpy(&t.stored[i * t.element_bytes()], &bits, t.element_bytes());
   t.value[i] = value;
@@ -94,6 +102,7 @@ inline void pack_source(const Tensor& t, char* to, uint64_t source, uint64_t sou
     const uint64_t rows = std::min(piece, t.rows - first);
     const MkPack pack{reinterpret_cast<uint64_t>(t.stored.data() + first * t.cols * t.element_bytes()),
                       reinterpret_cast<uint64_t>(t.scales.data() + first),
+                      0,
                       reinterpret_cast<uint64_t>(to),
                       first,
                       rows,
@@ -188,13 +197,15 @@ inline std::vector<Value> products(const Matrix& m, const std::vector<double>& i
 constexpr double kSumError = 2e-6, kTieError = 1.0 / 256;
 
 // Returns the greatest error of `out`, in units of the allowed one. want(token, products) gives the values
-// of a token's row. x_rows are rows of x by token. Products with bf16 weights may round all f32 rows to bf16.
+// of a token's row. x_rows are rows of x by token. Products with weights of bf16 or of 4 bits may round all
+// f32 rows to bf16.
 template <class Want>
 double worst_error(const Matrix& m, const X& x, const std::vector<u32>& x_rows, const float* out,
                    const Want& want) {
   double best = INFINITY;
   for (const bool rounded : {false, true}) {
-    if (rounded && (m.type != WeightType::kBf16 || x.bf16())) continue;
+    const bool rounds = m.type == WeightType::kBf16 || m.shape.format.bits == 4;
+    if (rounded && (!rounds || x.bf16())) continue;
     const double allowed = rounded && x.kind == Input::kNormed ? kTieError : kSumError;
     double worst = 0;
     const float* got = out;

@@ -124,17 +124,53 @@ TEST_CASE("codes need a scale for each row of every source") {
   const std::string expected = ", expected BF16, F16 or F32 [8, 1], a scale for each row";
   CHECK(error_with({"b_scale", "BF16", {8, 1}, "f", {}}) == "");
   CHECK(error_with({"c", "BF16", {8, 1}, "f", {}}) == "dir: error: tensor \"b_scale\" is missing");
-  CHECK(error_with({"b_scale", "F32", {1}, "g", {}}) == "g: error: tensor \"b_scale\" is F32 [1]" + expected);
+  CHECK(error_with({"b_scale", "F32", {1}, "g", {}}) == "");
+  CHECK(error_with({"b_scale", "F32", {2}, "g", {}}) == "g: error: tensor \"b_scale\" is F32 [2]" + expected);
   CHECK(error_with({"b_scale", "F32", {8, 2}, "g", {}}) ==
         "g: error: tensor \"b_scale\" is F32 [8, 2]" + expected);
   CHECK(error_with({"b_scale", "F8_E4M3", {8, 1}, "g", {}}) ==
         "g: error: tensor \"b_scale\" is F8_E4M3 [8, 1]" + expected);
 }
 
+TEST_CASE("scales of groups are f16 times a power of 2 for each row, and else an error") {
+  const WeightFormat format = weight_format(WeightType::kInt4Group32);
+  const auto scales_of = [&](const std::vector<float>& values) {
+    const StoredTensor t{
+        "s", "F32", {1, static_cast<int64_t>(values.size())}, "f", std::as_bytes(std::span(values))};
+    const ScaleGrid grid{&t, 1, 32, values.size()};
+    return packed_scales(grid, format, 0, 1, 32 * values.size());
+  };
+  // f16 has 11 bits and the least exponent -14. bf16 has 8 bits and other exponents.
+  for (const std::vector<float>& exact : {std::vector<float>{0x1.ffcp0f, 0x1p-14f},
+                                          {0x1.fep-30f, 0x1p-20f},
+                                          {0x1.02p40f, 0x1p20f},
+                                          {0.0f, 0.0f},
+                                          {-0x1p-24f}}) {
+    const auto packed = scales_of(exact);
+    REQUIRE(packed.ok());
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const float group = packed.value().groups[i];
+      CHECK(mkrt::f16_to_f32(mkrt::f32_to_f16(group)) == group);
+      CHECK(group * packed.value().rows[0] == exact[i]);
+    }
+  }
+  CHECK(scales_of({0x1.fffp0f}).error().message.starts_with("f: error: tensor \"s\" has the scale 1.99"));
+  CHECK(scales_of({0x1.02p40f, 1})
+            .error()
+            .message.starts_with("f: error: tensor \"s\" has the scale 1 beside"));
+  CHECK(scales_of({1, INFINITY}).error().message ==
+        "f: error: tensor \"s\" has the scale inf of row 0, expected a finite number");
+}
+
 TEST_CASE("numbers of the packed layout that docs/packing.md gives") {
   const PackedShape coded = packed_shape(16, 600, WeightType::kE4m3);
   CHECK(packed_offset(coded, 3, 230) == 8940);
   CHECK(scale_offset(coded, 3, 2) == 9100);
+  const PackedShape nibbles = packed_shape(16, 512, WeightType::kInt4);
+  CHECK(nibbles.strip_bytes == 4864);
+  CHECK(packed_place(nibbles, 9, 70).byte == 629);
+  CHECK(packed_place(nibbles, 9, 70).bit == 4);
+  CHECK(group_scale_offset(nibbles, 9, 70) == 1138);
   CHECK(packed_offset(packed_shape(20, 200, WeightType::kBf16), 19, 150) == 13016);
   CHECK(packed_offset(packed_shape(16, 600, WeightType::kBf16), 3, 230) == 17624);
   CHECK(packed_offset(packed_shape(16, 100, WeightType::kF32), 3, 21) == 1252);
