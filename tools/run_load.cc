@@ -121,7 +121,7 @@ Result<Loaded> load(const RunArguments& a) {
   const bool artefact = is_artefact(a.request.model);
   if (artefact)
     if (Status status = load_artefact(a, loaded); !status.ok()) return status.error();
-  if (artefact && !a.trace.empty() && !loaded.artefact.manifest.traced)
+  if (artefact && a.request.mode == Mode::kTraced && !loaded.artefact.manifest.traced)
     return Error{
         fmt::format("{}: error: is not traced, expected a cubin of mkc compile --trace", a.request.model)};
   Result<std::unique_ptr<mkrt::Device>> device = open_device(a, loaded);

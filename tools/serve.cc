@@ -77,6 +77,8 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   if (!engine.ok()) return engine.error();
   const mkrt::BatchLimits& l = model.limits = device.limits();
   model.end_ids = device.ready().end_ids;
+  model.device = device.ready().device;
+  if (device.ready().traced) model.read_trace = [&device] { return device.read_trace(); };
   print_err(
       "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
       "{}\n",

@@ -23,6 +23,10 @@ std::string status_text(int status) {
   return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
 }
 
+std::string text_of(const Message& message) {
+  return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+}
+
 Error device_error(const std::string& what) {
   return Error{"device: error: the device's process " + what};
 }
@@ -97,10 +101,11 @@ Status DeviceProcess::start() {
   return status;
 }
 
-Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
-  write_batch(batch, bytes_);
-  if (Status status = link_->send(MessageKind::kBatch, bytes_); !status.ok()) return device_error(end());
-  Message message;
+// Sends a message, and waits for its answer. After an error the process answers nothing more.
+Status DeviceProcess::ask(MessageKind question, std::span<const std::byte> bytes, MessageKind expected,
+                          Message& message) {
+  if (!running_) return device_error("does not run");
+  if (Status status = link_->send(question, bytes); !status.ok()) return device_error(end());
   const auto limit = options_.step_limit.count() ? options_.step_limit : kNoLimit;
   const Receive received = link_->receive(message, limit);
   if (received == Receive::kClosed) return device_error(end());
@@ -108,10 +113,27 @@ Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
     running_ = false;
     return device_error(fmt::format("has not answered within {} ms", limit.count()));
   }
-  if (message.kind == MessageKind::kResult && read_result(message.bytes, result)) return {};
+  if (message.kind == expected) return {};
   running_ = false;
   if (message.kind != MessageKind::kError) return device_error("has sent no result");
-  return Error{std::string(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size())};
+  return Error{text_of(message)};
+}
+
+Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
+  write_batch(batch, bytes_);
+  Message message;
+  if (Status status = ask(MessageKind::kBatch, bytes_, MessageKind::kResult, message); !status.ok())
+    return status;
+  if (read_result(message.bytes, result)) return {};
+  running_ = false;
+  return device_error("has sent no result");
+}
+
+Result<std::string> DeviceProcess::read_trace() {
+  Message message;
+  if (Status status = ask(MessageKind::kAskTrace, {}, MessageKind::kTrace, message); !status.ok())
+    return status.error();
+  return text_of(message);
 }
 
 Status DeviceProcess::recover() {

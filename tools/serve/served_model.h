@@ -17,11 +17,17 @@ namespace mkc {
 using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::ordered_json& messages,
                                                            const nlohmann::ordered_json& variables)>;
 
+// ReadTrace returns the trace file of the last launch (docs/trace.md), on the engine's thread between
+// launches. Errors: those of the device.
+using ReadTrace = std::function<mkrt::Result<std::string>()>;
+
 // A ServedModel is immutable, so that threads may share it.
 struct ServedModel {
   std::string name;
   mkrt::Tokenizer tokenizer;
+  std::string device;         // name of the device that runs it
   RenderChat render_chat;     // null: the model has no chat template
+  ReadTrace read_trace;       // null: the kernel is not traced
   mkrt::MkSampling sampling;  // of requests that give no fields
   mkrt::BatchLimits limits;
   std::vector<int32_t> end_ids;  // each ends a text
