@@ -264,12 +264,37 @@ class ServeTest(ServerCase):
         self.assertEqual((status, health["status"], health["steps_make_progress"]), (503, "device_error", False))
         self.assertTrue(any("config.json" in line for line in server.lines), server.lines)
 
+    def test_traces_of_launches(self):
+        """A trace is that of the last launch, which mkc trace takes. A device that is gone gives an error, and comes back."""
+        arguments, options = serve("--trace-steps", "--threads", 2)
+        server = self.start(*arguments, **options)
+        body = {"prompt": [300 + i for i in range(20)], "max_tokens": 5, "temperature": 0}
+        expected = server.post(COMPLETIONS, body)[1]["choices"]
+        self.assertEqual(expected, self.server.post(COMPLETIONS, body)[1]["choices"])
+        status, trace = server.get("/debug/step")
+        self.assertEqual((status, trace["requests"], trace["unit"], len(trace["tracks"])), (200, [{"rows": 1, "kv_len": 24}], "ns", 4))
+        folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "step.json").write_text(json.dumps(trace))
+        done = subprocess.run([MKC, "trace", TINY, "--json", "--workers", "2", folder / "step.json"], capture_output=True, text=True,
+                              env=ENV, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["times"]["all"]["measured_us"], 0)
+        device = self.device_of(server)
+        os.kill(device, signal.SIGKILL)
+        self.is_error(server.get("/debug/step"), 500, "device_error", "the device's process was ended by signal 9")
+        self.is_error(server.get("/debug/step"), 500, "device_error", "the device's process does not run")
+        self.assertEqual(server.get("/health")[0], 200)
+        self.assertEqual(server.post(COMPLETIONS, body)[1]["choices"], expected)
+        self.assertEqual(server.get("/debug/step")[1]["requests"], [{"rows": 1, "kv_len": 24}])
+
     def test_models_that_cannot_be_served(self):
         folder = Path(tempfile.mkdtemp(prefix="mkc-"))
         self.addCleanup(shutil.rmtree, folder)
         shutil.copytree(TINY, folder / "model")
         (folder / "model" / "tokenizer.json").unlink()
         for command, expected in (((folder / "none",), "none"), ((folder / "model",), "has no tokenizer.json, expected one for mkc serve"),
+                                  ((TINY, "--trace-steps", "--mode", "kernels"), "--mode excludes --trace-steps"),
                                   ((TINY, "--port", 70000), "--port: found 70000, expected 0 to 65535"),
                                   ((TINY, "--api-key", ""), "--api-key: error: found an empty key"),
                                   ((TINY, "--host", "300.1.1.1"), "--host: error: found 300.1.1.1"),

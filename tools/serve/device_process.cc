@@ -104,7 +104,7 @@ Status DeviceProcess::start() {
 // Sends a message, and waits for its answer. After an error the process answers nothing more.
 Status DeviceProcess::ask(MessageKind question, std::span<const std::byte> bytes, MessageKind expected,
                           Message& message) {
-  if (!running_) return device_error("does not run");
+  if (!link_) return device_error("does not run");
   if (Status status = link_->send(question, bytes); !status.ok()) return device_error(end());
   const auto limit = options_.step_limit.count() ? options_.step_limit : kNoLimit;
   const Receive received = link_->receive(message, limit);
@@ -131,8 +131,10 @@ Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
 
 Result<std::string> DeviceProcess::read_trace() {
   Message message;
-  if (Status status = ask(MessageKind::kAskTrace, {}, MessageKind::kTrace, message); !status.ok())
-    return status.error();
+  const bool running = running_;
+  const Status status = ask(MessageKind::kAskTrace, {}, MessageKind::kTrace, message);
+  running_ = running;  // also after an error: the next step fails, too, and the engine recovers then
+  if (!status.ok()) return status.error();
   return text_of(message);
 }
 

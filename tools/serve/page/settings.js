@@ -25,4 +25,6 @@ export function samplingFields(chat) {
   return fields;
 }
 
+// A narrow page begins with the fields folded, so that the step is near.
+byId("settings-card").open = innerWidth > 900;
 form.addEventListener("submit", (event) => event.preventDefault());

@@ -7,7 +7,7 @@ const AXIS = 22;  // pixels of the axis
 const MAX_HEIGHT = 460;
 const ROW = {
   min: 7,
-  max: 34,
+  max: 40,
   gap: 3
 };
 const LABEL_ROW = 12;  // rows of at least this height have labels
@@ -110,8 +110,15 @@ export class Timeline {
     this.draw();
   }
 
+  // Returns the x around which keys and buttons zoom: that of the picked bar, if it is in the view.
+  focus() {
+    const bar = this.picked && this.barOf(this.picked);
+    const x = bar ? this.toX((bar.begin + bar.end) / 2) : 0;
+    return x >= this.gutter && x <= this.width ? x : (this.gutter + this.width) / 2;
+  }
+
   // Makes the view longer by a factor. The time at x stays where it is.
-  zoom(factor, x = this.gutter + (this.width - this.gutter) / 2) {
+  zoom(factor, x = this.focus()) {
     const {from, to} = this.view;
     const fixed = clamp(this.toTime(x), from, to);
     const span = clamp((to - from) * factor, MIN_SPAN, Math.max(this.trace.end, MIN_SPAN));
