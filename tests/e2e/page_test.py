@@ -128,9 +128,11 @@ class PageTest(ServerCase):
         self.wait_ready(browser)
         self.set_fields(browser, max_tokens=100000)
         self.say(browser, "Once")
-        self.assertIn("100000 new ones, which need 100001 positions", browser.texts(".turn.failed .note")[0])
+        self.assertIn("100000 new ones, which need 100001 positions", browser.texts(".turn.assistant.failed .note")[0])
+        self.assertEqual(browser.evaluate("document.getElementById('message').value"), "Once")
         self.set_fields(browser, max_tokens=3)
-        self.assertNotEqual(self.say(browser, " there"), "")
+        expected = server.post(COMPLETIONS, {"prompt": "Now", "max_tokens": 3})[1]["choices"][0]["text"]
+        self.assertEqual(self.say(browser, "Now"), expected)  # what failed is no part of the text
 
     def test_stop(self):
         """The stop button ends the request in the server, and keeps the text so far."""

@@ -30,7 +30,6 @@ export function openChat(model, answered) {
   byId("chat-title").textContent = isChat ? "Chat" : "Text";
   byId("new-chat").textContent = isChat ? "New chat" : "New text";
   byId("message-label").textContent = isChat ? "Message" : "Text";
-  message.placeholder = isChat ? "Write a message" : "Write how a text begins";
   turnsBox.classList.toggle("text", !isChat);
   render();
 }
@@ -81,6 +80,9 @@ function render() {
   const children = current.map(turnElement);
   turnsBox.replaceChildren(
       ...(children.length ? children : [make("p", {className: "empty", textContent: hint})]));
+  message.placeholder = isChat ? "Write a message" :
+      current.length           ? "Write what comes next, or nothing" :
+                                 "Write how a text begins";
   renderHistory();
   scrollToEnd();
 }
@@ -150,6 +152,10 @@ async function sendMessage() {
   const turn = {role: "assistant", text: "", note: ""};
   await fillTurn(turn, request);
   current.push(turn);
+  if (turn.failed && text) {  // what failed is sent again, or not at all
+    said.at(-1).failed = true;
+    message.value ||= text;
+  }
   setRunning(null);
   render();
   onAnswered();

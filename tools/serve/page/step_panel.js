@@ -12,10 +12,10 @@ let text = null;  // of the trace's file
 // Returns a time of the trace with its unit. An emulator counts, and has no times.
 const timeText = (time) => (timeline.trace.timed ? duration(time / 1e6) : counted(time, "reading"));
 
-function showNone(message) {
+function showNone(...message) {
   byId("step-none").hidden = false;
   byId("step-shown").hidden = true;
-  byId("step-none").textContent = message;
+  byId("step-none").replaceChildren(...message);
 }
 
 // Returns what a bar is, as lines.
@@ -127,11 +127,11 @@ export function openStep(model) {
     readStep();
   else
     showNone(
-        "The kernel keeps no times. mkc serve --trace-steps compiles one that does; its steps are a little slower.");
+        "This kernel keeps no times. ", make("code", {textContent: "mkc serve --trace-steps"}),
+        " compiles one that does. Its steps are a little slower.");
 }
 
-const onPick = showPicked;
-listen(timeline, {onPick, onHover: showTip});
+listen(timeline, {onPick: showPicked, onHover: showTip});
 listenToButtons(timeline, byId("zoom-in"), byId("zoom-out"), byId("zoom-all"));
 byId("read-step").addEventListener("click", readStep);
 byId("save-step").addEventListener("click", save);

@@ -4,15 +4,14 @@
 import {kindOf} from "./trace.js";
 
 const AXIS = 22;  // pixels of the axis
-const MAX_HEIGHT = 460;
 const ROW = {
   min: 7,
   max: 40,
   gap: 3
 };
-const LABEL_ROW = 12;  // rows of at least this height have labels
-const MIN_SPAN = 5;    // the shortest view, in the trace's unit
-const MIN_NAMED = 26;  // pixels of a bar that shows its name
+const LABEL_HEIGHT = 13;  // pixels of a row's label
+const MIN_SPAN = 5;       // the shortest view, in the trace's unit
+const MIN_NAMED = 26;     // pixels of a bar that shows its name
 const DIMMED = 0.15;
 
 const clamp = (value, min, max) => Math.min(Math.max(value, min), max);
@@ -53,7 +52,8 @@ export class Timeline {
   show(trace) {
     this.trace = trace;
     this.picked = null;
-    this.colours = new Map(trace.kinds.map((kind) => [kind.name, this.colourOf(kind)]));
+    const colours = new Map(trace.kinds.map((kind) => [kind.name, this.colourOf(kind)]));
+    this.grids = trace.grids.map((name) => ({name, kind: kindOf(name), colour: colours.get(kindOf(name))}));
     this.showAll();
     this.resize();
   }
@@ -72,9 +72,10 @@ export class Timeline {
   resize() {
     if (!this.trace) return;
     const rows = Math.max(this.trace.rows.length, 1);
-    this.rowHeight = clamp(Math.floor((MAX_HEIGHT - AXIS) / rows), ROW.min, ROW.max);
+    const most = clamp(innerHeight * 0.7, 240, 640);
+    this.rowHeight = clamp(Math.floor((most - AXIS) / rows), ROW.min, ROW.max);
     this.width = this.canvas.parentElement.clientWidth;
-    this.height = Math.min(rows * this.rowHeight + AXIS, MAX_HEIGHT);
+    this.height = Math.min(rows * this.rowHeight + AXIS, most);
     this.gutter = this.width < 500 ? 34 : 84;  // pixels of the rows' labels
     this.canvas.style.height = `${this.height}px`;
     this.canvas.width = Math.round(this.width * devicePixelRatio);
@@ -111,14 +112,14 @@ export class Timeline {
   }
 
   // Returns the x around which keys and buttons zoom: that of the picked bar, if it is in the view.
-  focus() {
+  zoomCentre() {
     const bar = this.picked && this.barOf(this.picked);
     const x = bar ? this.toX((bar.begin + bar.end) / 2) : 0;
     return x >= this.gutter && x <= this.width ? x : (this.gutter + this.width) / 2;
   }
 
   // Makes the view longer by a factor. The time at x stays where it is.
-  zoom(factor, x = this.focus()) {
+  zoom(factor, x = this.zoomCentre()) {
     const {from, to} = this.view;
     const fixed = clamp(this.toTime(x), from, to);
     const span = clamp((to - from) * factor, MIN_SPAN, Math.max(this.trace.end, MIN_SPAN));
@@ -177,6 +178,7 @@ export class Timeline {
     c.rect(0, AXIS, this.width, this.height - AXIS);
     c.clip();
     this.trace.rows.forEach((row, i) => this.paintRow(row, i));
+    this.paintScrollBar();
     c.restore();
   }
 
@@ -201,7 +203,7 @@ export class Timeline {
     if (y + this.rowHeight < AXIS || y > this.height) return;
     const c = this.context;
     const height = this.rowHeight - ROW.gap;
-    this.paintLabel(row, y + height / 2);
+    this.paintLabel(row, index, y + height / 2);
     c.save();
     c.beginPath();
     c.rect(this.gutter, y - 1, this.width - this.gutter, this.rowHeight + 1);
@@ -214,8 +216,9 @@ export class Timeline {
     if (this.picked?.row === index) this.paintFrame(this.barOf(this.picked), y, height);
   }
 
-  paintLabel(row, y) {
-    if (this.rowHeight < LABEL_ROW) return;
+  // Paints the label of a row, or of one of several where rows are low.
+  paintLabel(row, index, y) {
+    if (index % Math.ceil(LABEL_HEIGHT / this.rowHeight) !== 0) return;
     const c = this.context;
     const name = row.loader ? ["ld", "loader"] : ["w", "worker "];
     c.fillStyle = this.muted;
@@ -228,17 +231,16 @@ export class Timeline {
     const c = this.context;
     const x = this.toX(bar.begin);
     const width = Math.max(this.toX(bar.end) - x, 0.75);
-    const name = this.trace.grids[bar.grid];
-    const kind = kindOf(name);
+    const {name, kind, colour} = this.grids[bar.grid];
     const dimmed = this.kind !== null && this.kind !== kind;
     c.globalAlpha = (dimmed ? DIMMED : 1) * (bar.loader ? 0.6 : 1);
-    c.fillStyle = bar.waits ? this.muted : this.colours.get(kind);
+    c.fillStyle = bar.waits ? this.muted : colour;
     if (bar.waits)
       c.fillRect(x, y + height / 2 - 1, width, 2);
     else
       c.fillRect(x, y, width > 3 ? width - 0.75 : width, height);
     c.globalAlpha = 1;
-    if (bar.waits || dimmed || width < MIN_NAMED || height < LABEL_ROW) return;
+    if (bar.waits || dimmed || width < MIN_NAMED || height < LABEL_HEIGHT) return;
     this.paintName(name, kind, Math.max(x, this.gutter), x + width, y + height / 2);
   }
 
@@ -250,6 +252,15 @@ export class Timeline {
     c.fillStyle = "#10161c";
     c.textAlign = "left";
     c.fillText(text, left + 3, y + 0.5);
+  }
+
+  // Shows which of the rows are in the view, where not all are.
+  paintScrollBar() {
+    const all = this.trace.rows.length * this.rowHeight;
+    const shown = this.height - AXIS;
+    if (all <= shown) return;
+    this.context.fillStyle = this.muted;
+    this.context.fillRect(this.width - 4, AXIS + (this.view.top / all) * shown, 4, (shown / all) * shown);
   }
 
   paintFrame(bar, y, height) {
