@@ -203,7 +203,7 @@ export class Timeline {
     if (y + this.rowHeight < AXIS || y > this.height) return;
     const c = this.context;
     const height = this.rowHeight - ROW.gap;
-    this.paintLabel(row, index, y + height / 2);
+    this.paintLabel(row, index, Math.max(y + height / 2, AXIS + LABEL_HEIGHT / 2));
     c.save();
     c.beginPath();
     c.rect(this.gutter, y - 1, this.width - this.gutter, this.rowHeight + 1);
