@@ -128,7 +128,7 @@ export function openStep(model) {
   else
     showNone(
         "This kernel keeps no times. ", make("code", {textContent: "mkc serve --trace-steps"}),
-        " compiles one that does. Its steps are a little slower.");
+        " compiles one that does. Its stamps cost some time.");
 }
 
 listen(timeline, {onPick: showPicked, onHover: showTip});
