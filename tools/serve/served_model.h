@@ -2,20 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/abi/sampling.h"
 #include "runtime/session/check_batch.h"
 #include "runtime/text/tokenizer.h"
+#include "tools/chat_prompt.h"
 
 namespace mkc {
-
-// RenderChat returns the prompt of a chat. Errors: those that the template raises.
-using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::ordered_json& messages,
-                                                           const nlohmann::ordered_json& variables)>;
 
 // A ServedModel is immutable, so that threads may share it.
 struct ServedModel {
