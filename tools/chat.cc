@@ -96,6 +96,7 @@ Status answer_message(Chat& chat, const std::string& message, Status& fault) {
   chat.interrupts.clear();
   const Result<Answer> answer = run_answer(chat.engine, std::move(request), limit.end, chat.tokenizer, watch);
   progress.clear();
+  chat.interrupts.clear();  // the signal that stopped the answer is not for the next line
   if (!answer.ok()) return fault = answer.error();
   put_stdout("\n");
   if (!readable || std::fflush(stdout) != 0)

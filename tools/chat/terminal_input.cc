@@ -2,6 +2,7 @@
 #include <histedit.h>
 
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <string_view>
 
@@ -12,7 +13,7 @@ namespace mkc {
 namespace {
 
 constexpr int kRemembered = 1000;  // lines of the history
-constexpr char kInterrupt[] = "mkc-interrupt";
+constexpr char kInterrupt[] = "mkc-interrupt", kSuspend[] = "mkc-suspend";
 
 // CtrlC says how the key ended a line. It is the client data of an EditLine.
 enum class CtrlC { kNone, kEmptyLine, kBegunLine };
@@ -23,6 +24,11 @@ unsigned char end_line(EditLine* edit, int) {
   const LineInfo* line = el_line(edit);
   *pressed = line->lastchar > line->buffer ? CtrlC::kBegunLine : CtrlC::kEmptyLine;
   return CC_EOF;
+}
+
+unsigned char suspend(EditLine*, int) {
+  std::raise(SIGTSTP);
+  return CC_REFRESH;
 }
 
 char* prompt(EditLine*) {
@@ -42,8 +48,11 @@ class TerminalInput final : public MessageInput {
     el_set(edit_, EL_CLIENTDATA, &pressed_);
     el_set(edit_, EL_ADDFN, kInterrupt, "Drop the line", end_line);
     el_set(edit_, EL_BIND, "^C", kInterrupt, nullptr);
-    // The terminal sends no SIGINT while a line is edited: the key reaches its binding.
-    el_set(edit_, EL_SETTY, "-d", "intr=", nullptr);
+    el_set(edit_, EL_ADDFN, kSuspend, "Stop the program", suspend);
+    el_set(edit_, EL_BIND, "^Z", kSuspend, nullptr);
+    // The terminal sends no signals while a line is edited: the keys reach their bindings.
+    el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
+    el_set(edit_, EL_SIGNAL, 1);  // libedit restores the terminal while the program is stopped
   }
   TerminalInput(const TerminalInput&) = delete;
   TerminalInput& operator=(const TerminalInput&) = delete;

@@ -335,18 +335,19 @@ TEST_CASE("messages are rendered by the chat template") {
     if (messages[0]["content"] == "no") return mkrt::Error{"t.jinja:1: error: refused"};
     std::string text;
     for (const auto& message : messages)
-      text += message["role"].get<std::string>().substr(0, 1) + message["content"].get<std::string>();
-    return text + (variables["add_generation_prompt"] == true ? "a" : "?");
+      text += message["role"].get<std::string>().substr(0, 1) + "." + message["content"].get<std::string>();
+    return text + (variables["add_generation_prompt"] == true ? ".a" : "?");
   };
   const BatchOptions options{.tokenizer = &tokenizer.value(), .render_chat = render};
   const std::string chat =
       R"({"max_new_tokens": 4, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]})";
-  const std::vector<json> answers = answers_of(
-      chat + "\n" +
-          json{{"prompt_ids", mkrt::encode(tokenizer.value(), "uHia", false).value()}, {"max_new_tokens", 4}}
-              .dump() +
-          "\n" + R"({"messages": [{"role": "user", "content": "no"}]})",
-      options);
+  const std::vector<json> answers =
+      answers_of(chat + "\n" +
+                     json{{"prompt_ids", mkrt::encode(tokenizer.value(), "u.Hi.a", false).value()},
+                          {"max_new_tokens", 4}}
+                         .dump() +
+                     "\n" + R"({"messages": [{"role": "user", "content": "no"}]})",
+                 options);
   CHECK(answers[0]["new_ids"].size() == 4);
   CHECK(answers[0]["new_ids"] == answers[1]["new_ids"]);
   CHECK(answers[2] == [&] {
@@ -359,7 +360,7 @@ TEST_CASE("messages are rendered by the chat template") {
   CHECK(answers_of(chat)[0]["error"] ==
         "f.jsonl:1: error: messages: found text, expected prompt_ids: there is no tokenizer.json");
   CHECK(error_of(R"({"messages": [{"role": "me", "content": "x"}]})")
-            .starts_with("f.jsonl:1: error: messages[0].role: found \"me\", expected one of "));
+            .starts_with("f.jsonl:1: error: messages[0].role: found \"me\", supported: system, developer"));
   CHECK(error_of(R"({"messages": [{"role": "user", "content": "x"}], "prompt": "y"})") ==
         "f.jsonl:1: error: found two of the keys prompt, prompt_ids and messages, expected one of them");
 }

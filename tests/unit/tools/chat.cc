@@ -82,6 +82,14 @@ TEST_CASE("a message that is refused leaves the history as it was") {
   CHECK(chat.exchanges() == 1);
 }
 
+mkrt::Request request_of(std::vector<int32_t> prompt, uint32_t max_new_tokens) {
+  mkrt::Request request;
+  request.name = "message";
+  request.prompt = std::move(prompt);
+  request.max_new_tokens = max_new_tokens;
+  return request;
+}
+
 struct Heard {
   std::string text;
   size_t pieces = 0;
@@ -102,7 +110,7 @@ mkrt::Result<Answer> answer_of(mkrt::Request request, Heard& heard, size_t inter
 }
 
 TEST_CASE("an answer comes in pieces that make up its text, and says why it ended") {
-  const mkrt::Request request{.prompt = {5, 6, 7}, .max_new_tokens = 20};
+  const mkrt::Request request = request_of({5, 6, 7}, 20);
   const std::vector<int32_t> ids = mkrt::fake_generate({5, 6, 7}, 20, {}, kLimits.vocab);
   Heard heard;
   const Answer answer = answer_of(request, heard).value();
@@ -124,15 +132,14 @@ TEST_CASE("an answer comes in pieces that make up its text, and says why it ende
 
 TEST_CASE("an interrupted answer keeps the text so far") {
   Heard heard;
-  const Answer answer = answer_of({.prompt = {5, 6, 7}, .max_new_tokens = 20}, heard, 6).value();
+  const Answer answer = answer_of(request_of({5, 6, 7}, 20), heard, 6).value();
   CHECK(answer.end == AnswerEnd::kInterrupted);
   CHECK(answer.rate.tokens() == 6);
   const std::vector<int32_t> ids = mkrt::fake_generate({5, 6, 7}, 6, {}, kLimits.vocab);
   CHECK(answer.text == mkrt::decode(tokenizer(), ids, true).value());
   // An answer that is stopped while its prompt is fed has no text.
   heard = {};
-  const Answer none =
-      answer_of({.prompt = std::vector<int32_t>(40, 3), .max_new_tokens = 20}, heard, 2).value();
+  const Answer none = answer_of(request_of(std::vector<int32_t>(40, 3), 20), heard, 2).value();
   CHECK(none.text.empty());
   CHECK(none.end == AnswerEnd::kInterrupted);
   CHECK(heard.fed == std::vector<std::pair<uint64_t, uint64_t>>{{0, 40}, {8, 40}, {16, 40}});
@@ -140,8 +147,7 @@ TEST_CASE("an interrupted answer keeps the text so far") {
 
 TEST_CASE("a request that cannot run is an error") {
   Heard heard;
-  const mkrt::Result<Answer> answer =
-      answer_of({.name = "message", .prompt = {600}, .max_new_tokens = 2}, heard);
+  const mkrt::Result<Answer> answer = answer_of(request_of({600}, 2), heard);
   REQUIRE(!answer.ok());
   CHECK(answer.error().message == "message: error: prompt: token 0 has the id 600, expected 0 to 599");
 }
