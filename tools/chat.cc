@@ -93,7 +93,6 @@ Status answer_message(Chat& chat, const std::string& message, Status& fault) {
     put_stdout(text);
     return readable = std::fflush(stdout) == 0;
   };
-  chat.interrupts.clear();
   const Result<Answer> answer = run_answer(chat.engine, std::move(request), limit.end, chat.tokenizer, watch);
   progress.clear();
   chat.interrupts.clear();  // the signal that stopped the answer is not for the next line
@@ -185,7 +184,7 @@ Status chat(ChatArguments a) {
              interrupts};
   std::unique_ptr<MessageInput> input;
   if (is_terminal) {
-    MKC_TRY(terminal, open_terminal_input());
+    MKC_TRY(terminal, open_terminal_input(interrupts));
     input = std::move(terminal);
     print_err("{}", dim(fmt::format("{} on {}, {} positions; /help lists the commands\n", a.run.request.model,
                                     loaded.device->name(), positions_of(state.limits))));

@@ -38,7 +38,7 @@ Status run_batch(BatchRun& batch, mkrt::Session& session) {
   });
   const double seconds = seconds_since(begin);
   const mkrt::EngineStats stats = engine.value().stats();
-  if (!batch.device.empty())
+  if (!batch.device.empty() && batch.source.taken() > 0)
     print_err(
         "{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} preemptions, {} of {} "
         "prompt tokens cached\n",

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -54,6 +55,13 @@ class Terminal:
             if time.monotonic() > deadline or not self.read(1):
                 raise AssertionError(f"{pattern!r} does not come: {self.text!r}")
 
+    def wait_for_prompt(self):
+        """Waits for a prompt, and until keys are read as they are typed."""
+        self.wait_for("> ")
+        deadline = time.monotonic() + LIMIT_S
+        while termios.tcgetattr(self.end)[3] & termios.ICANON and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     def read(self, seconds):
         """Reads what comes within some seconds. Returns False at the end."""
         if not select.select([self.end], [], [], seconds)[0]:
@@ -92,10 +100,12 @@ class ChatCase(unittest.TestCase):
         cls.model = cls.dir / "model"
         shutil.copytree(TINY, cls.model)
         (cls.model / "chat_template.jinja").write_text(TEMPLATE)
-        # Answers of this model go on until they are stopped.
+        # Answers of this model go on until they are stopped: its end token is one that it never samples.
         cls.endless = cls.dir / "endless"
         shutil.copytree(cls.model, cls.endless)
-        (cls.endless / "generation_config.json").write_text('{"eos_token_id": []}')
+        for name in ("generation_config.json", "config.json"):
+            document = json.loads((TINY / name).read_text())
+            (cls.endless / name).write_text(json.dumps({**document, "eos_token_id": 639}))
 
     def run_on(self, prompt, *options, model=TINY):
         """Returns what mkc run makes of a prompt."""
@@ -213,13 +223,14 @@ class TerminalTest(ChatCase):
         terminal = Terminal(MKC, "chat", model or self.model, *options)
         self.addCleanup(terminal.close)
         terminal.wait_for(r"positions; /help lists the commands")
-        terminal.wait_for("> ")
+        terminal.wait_for_prompt()
         return terminal
 
     def ask(self, terminal, line):
         """Types a line, and returns the answer and the facts below it."""
         terminal.type(line + "\r")
-        match = terminal.wait_for(r"\r\n(.*?)\r\n\x1b\[2m\[([^\]]*)\]\x1b\[0m\r\n.*?> ")
+        match = terminal.wait_for(r"\r\n(.*?)\r\n\x1b\[2m\[([^\]]*)\]\x1b\[0m\r\n")
+        terminal.wait_for_prompt()
         return match[1].split("\r\x1b[K")[-1], match[2]
 
     def test_answers_and_facts(self):
@@ -233,13 +244,17 @@ class TerminalTest(ChatCase):
             self.assertRegex(facts, rf"^20 tokens, \d+\.\d tokens/s, {cached} of \d+ prompt tokens cached, "
                              "ended by --max-new-tokens$")
         terminal.type("/quit\r")
-        terminal.wait_for("/quit: error: unknown command, expected /exit, /help or /reset\r\n.*> ")
+        terminal.wait_for("/quit: error: unknown command, expected /exit, /help or /reset\r\n")
+        terminal.wait_for_prompt()
         # A line that was begun is dropped. Ctrl-C at an empty line ends the chat.
         terminal.type("half a line")
         terminal.wait_for("half a line")
         terminal.type("\x03")
-        terminal.wait_for(r"\^C\r\n.*> ")
-        answer, _ = self.ask(terminal, "/reset\r" + FIRST)
+        terminal.wait_for(r"\^C\r\n")
+        terminal.wait_for_prompt()
+        terminal.type("/reset\r")
+        terminal.wait_for_prompt()
+        answer, _ = self.ask(terminal, FIRST)
         self.assertTrue(answer.endswith(one), answer)
         terminal.type("\x03")
         self.assertEqual(terminal.exit_code(), 0)
@@ -257,18 +272,18 @@ class TerminalTest(ChatCase):
         answer, _ = self.ask(terminal, "Ein Kö\x7fäse")
         self.assertTrue(answer.endswith(one), answer)
         terminal.type("/reset\r")
-        terminal.wait_for("> ")
+        terminal.wait_for_prompt()
         answer, _ = self.ask(terminal, "\x1b[A\x1b[A")
         self.assertTrue(answer.endswith(one), answer)
 
     def test_ctrl_c_stops_an_answer_and_its_text_stays(self):
         terminal = self.open("--device", "emulator", "--max-new-tokens", 400, model=self.endless)
         terminal.type(FIRST + "\r")
-        terminal.wait_for(r"\r\n.*\w+ \w+ \w+")
+        terminal.wait_for(r"kite\.\r\n.*\w+ \w+ \w+")
         terminal.type("\x03")
         tokens = int(terminal.wait_for(r"\x1b\[2m\[(\d+) tokens, [^\]]*ended by Ctrl-C\]")[1])
         self.assertLess(tokens, 400)
-        terminal.wait_for("> ")
+        terminal.wait_for_prompt()
         partial = self.run_on(rendered(FIRST), "--max-new-tokens", tokens, model=self.endless)
         terminal.type("Go on.\r")
         terminal.wait_for(r"Go on\.\r\n.*\w+ \w+ \w+")
@@ -280,7 +295,7 @@ class TerminalTest(ChatCase):
                                capture_output=True, check=True)
         self.assertEqual(int(facts[2]), len(json.loads(whole.stdout)["prompt_ids"]))
         self.assertGreater(int(facts[1]), 0)
-        terminal.wait_for("> ")
+        terminal.wait_for_prompt()
         terminal.type("\x04")
         self.assertEqual(terminal.exit_code(), 0)
 

@@ -87,6 +87,8 @@ class GenerationTest(Command):
                     answer = json.loads(process.stdout.readline())
                     self.assertEqual((answer["line"], answer[key]), (number, value))
             pipe.close()
+            if source != "-":
+                process.stdin.close()
             process.stdin = None
             out, err = process.communicate(timeout=LIMIT_S)
             self.assertEqual((process.returncode, out), (0, b""), err)
@@ -117,10 +119,11 @@ class GenerationTest(Command):
     def test_a_text_says_how_fast_it_came_and_why_it_ended(self):
         run = ("run", TINY, "--device", "cpu", "--prompt", "Once there was a boy named Sam.")
         for options, tokens, end in ((("--max-new-tokens", 3), 3, "--max-new-tokens"), (("--context", 40), r"\d+", "the end of the context"),
-                                     (("--max-new-tokens", 400), r"\d+", "an end token"), ((), 64, "--max-new-tokens")):
+                                     (("--max-new-tokens", 400), r"\d+", "an end token")):
             code, _, err = self.mkc(*run, *options)
             self.assertEqual(code, 0)
             self.assertRegex(err, rf"^cpu: {tokens} tokens in \d+\.\d\d s, \d+\.\d tokens/s, ended by {end}\n$")
+        self.assertRegex(self.mkc("run", FIXTURE, "--device", "cpu", "--prompt-ids", 1)[2], r"^cpu: 64 tokens .* by --max-new-tokens\n$")
         # A number that was asked for is never cut.
         self.refuses("prompt: error: ", *run, "--context", 40, "--max-new-tokens", 64)
 

@@ -19,8 +19,9 @@ class MessageInput {
 };
 
 // Returns the lines of a terminal, with line editing and a history of this conversation. Ctrl-C drops a line
-// that has been begun. The prompt goes to standard error. Error: libedit cannot use the terminal.
-mkrt::Result<std::unique_ptr<MessageInput>> open_terminal_input();
+// that has been begun. The prompt goes to standard error. The interrupts must outlive the result. Error:
+// libedit cannot use the terminal.
+mkrt::Result<std::unique_ptr<MessageInput>> open_terminal_input(Interrupts& interrupts);
 
 // Returns the lines of standard input as they are. The interrupts must outlive the result.
 std::unique_ptr<MessageInput> open_pipe_input(const Interrupts& interrupts);
