@@ -1,8 +1,6 @@
 #include "tools/batch_file.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -363,45 +361,6 @@ TEST_CASE("messages are rendered by the chat template") {
             .starts_with("f.jsonl:1: error: messages[0].role: found \"me\", supported: system, developer"));
   CHECK(error_of(R"({"messages": [{"role": "user", "content": "x"}], "prompt": "y"})") ==
         "f.jsonl:1: error: found two of the keys prompt, prompt_ids and messages, expected one of them");
-}
-
-TEST_CASE("lines of a pipe are taken as they come") {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const std::string path = fmt::format("/dev/fd/{}", ends[0]);
-  const auto write_text = [&](std::string_view text) {
-    REQUIRE(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-  };
-  mkrt::Result<BatchSource> opened = BatchSource::open(path, {});
-  REQUIRE(opened.ok());
-  BatchSource& source = opened.value();
-  CHECK(source.is_stream());
-  CHECK(!source.next(false).value());
-  write_text("\n{\"prompt_ids\": [1]}\n{\"prompt");
-  CHECK(source.next(false).value()->number == 2);
-  CHECK(!source.next(false).value());
-  CHECK(!source.at_end());
-  write_text("_ids\": [2]}");
-  close(ends[1]);
-  CHECK(source.next(true).value()->line.value().request.name == path + ":3");
-  CHECK(!source.next(true).value());
-  CHECK(source.at_end());
-  CHECK(source.taken() == 2);
-  close(ends[0]);
-}
-
-TEST_CASE("a pipe without a request is an error") {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const std::string path = fmt::format("/dev/fd/{}", ends[0]);
-  REQUIRE(write(ends[1], "\n \n", 3) == 3);
-  close(ends[1]);
-  mkrt::Result<BatchSource> opened = BatchSource::open(path, {});
-  REQUIRE(opened.ok());
-  const auto next = opened.value().next(true);
-  REQUIRE(!next.ok());
-  CHECK(next.error().message == path + ": error: found no requests, expected at least one line");
-  close(ends[0]);
 }
 
 TEST_CASE("text whose bytes are none is quoted in a valid answer") {
