@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,6 +16,7 @@
 #include "tools/progress.h"
 #include "tools/run_inputs.h"
 #include "tools/run_load.h"
+#include "tools/serve/served_model.h"
 
 namespace mkc {
 namespace {
@@ -42,10 +44,6 @@ struct Chat {
   Interrupts& interrupts;
 };
 
-uint32_t positions_of(const mkrt::BatchLimits& l) {
-  return static_cast<uint32_t>(std::min<uint64_t>(l.context, uint64_t{l.pages} * l.page_size));
-}
-
 // Returns the text in a dim colour, where the terminal has one.
 std::string dim(const std::string& text) {
   const char* terminal = std::getenv("TERM");
@@ -64,7 +62,7 @@ void print_facts(const Answer& answer, size_t prompt) {
 // message that cannot be answered, which leaves the chat as it was. `fault` receives errors that end the
 // chat.
 Status answer_message(Chat& chat, const std::string& message, Status& fault) {
-  const uint32_t positions = positions_of(chat.limits);
+  const uint32_t positions = positions_of_request(chat.limits);
   const uint32_t wanted = chat.arguments.run.max_new_tokens.value_or(positions);
   const PromptLimits limits{positions, std::min(wanted, std::max(1u, positions / kHistoryShare))};
   Result<Conversation::Prompt> prompt = chat.conversation.ask(message, limits);
@@ -161,6 +159,7 @@ Result<ChatModel> read_model(const RunArguments& a) {
 
 Status chat(ChatArguments a) {
   MKC_TRY_STATUS(check_chat(a.run));
+  const std::string name = a.run.request.model;
   MKC_TRY_STATUS(find_models(a.run));
   MKC_TRY(model, read_model(a.run));
   MKC_TRY(loaded, load(a.run));
@@ -186,8 +185,8 @@ Status chat(ChatArguments a) {
   if (is_terminal) {
     MKC_TRY(terminal, open_terminal_input(interrupts));
     input = std::move(terminal);
-    print_err("{}", dim(fmt::format("{} on {}, {} positions; /help lists the commands\n", a.run.request.model,
-                                    loaded.device->name(), positions_of(state.limits))));
+    print_err("{}\n", dim(fmt::format("{} on {}, {} positions; /help lists the commands", name,
+                                      loaded.device->name(), positions_of_request(state.limits))));
   } else {
     input = open_pipe_input(interrupts);
   }

@@ -178,6 +178,15 @@ class PipeTest(ChatCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", fault))
             self.assertFalse((self.dir / "cache").exists())
 
+    def test_wrong_options_are_refused(self):
+        for options, fault in ((("--temperature", -1), "--temperature: error: is -1, expected 0 to "),
+                               (("--page-size", 24), "--page-size: error: found 24, expected 16, 32 or 64\n"),
+                               (("--max-new-tokens", 0), "mkc: error: --max-new-tokens: found 0, expected 1 to "),
+                               (("--recompute",), "mkc: error: unknown flag --recompute of mkc chat"),
+                               (("--prompt", "x"), "mkc: error: unknown flag --prompt of mkc chat")):
+            out, err = self.chat([FIRST], *options, code=1)
+            self.assertEqual((out, err[:len(fault)]), ("", fault))
+
     def test_closed_output_is_an_error(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([MKC, "chat", self.model, "--device", "cpu", "--max-new-tokens", "4"], env=ENV, timeout=LIMIT_S,

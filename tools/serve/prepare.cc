@@ -113,7 +113,7 @@ std::optional<ApiError> check_settings(const ServedModel& model, const mkrt::Req
 
 }  // namespace
 
-uint32_t ServedModel::positions() const {
+uint32_t positions_of_request(const mkrt::BatchLimits& limits) {
   return static_cast<uint32_t>(std::min<uint64_t>(limits.context, uint64_t{limits.pages} * limits.page_size));
 }
 

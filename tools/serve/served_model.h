@@ -12,6 +12,9 @@
 
 namespace mkc {
 
+// Returns the most positions that a request may have.
+uint32_t positions_of_request(const mkrt::BatchLimits& limits);
+
 // A ServedModel is immutable, so that threads may share it.
 struct ServedModel {
   std::string name;
@@ -22,8 +25,7 @@ struct ServedModel {
   std::vector<int32_t> end_ids;  // each ends a text
   int64_t created = 0;           // seconds since 1970
 
-  // Returns the most positions that a request may have.
-  uint32_t positions() const;
+  uint32_t positions() const { return positions_of_request(limits); }
 };
 
 }  // namespace mkc
