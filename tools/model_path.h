@@ -12,7 +12,7 @@ namespace mkc {
 // (org/name) where no file has this path.
 //
 // Errors: other files and directories; the message names the kind found and the kind expected. A name that is
-// not in the cache is an error that says where was looked.
+// not in the cache is an error that names the folder of the cache.
 Result<std::string> find_model(const std::string& path);
 
 // Refuses an output path that is a file of the model: its model.yaml, or a checkpoint file in its directory.

@@ -66,7 +66,7 @@ int read_key(EditLine* edit, wchar_t* key) {
 
 unsigned char suspend(EditLine*, int) {
   std::raise(SIGTSTP);
-  return CC_REFRESH;
+  return CC_REDISPLAY;  // the shell has written below the line
 }
 
 char* prompt(EditLine*) {
