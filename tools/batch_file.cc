@@ -27,6 +27,7 @@ using mkrt::Result;
 using mkrt::Status;
 
 constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
+constexpr uint32_t kMaxWaiting = 256;  // requests of a pipe that have been read and do not run
 
 // The read() functions set `value` from an optional key. An absent key leaves `value` as it is.
 void read(const mkrt::JsonNode& node, float& value) {
@@ -233,7 +234,10 @@ Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOption
     return {};
   };
   while (!engine.idle() || !source.at_end()) {
-    Result<std::optional<NumberedLine>> next = source.next(engine.idle());
+    // A pipe that never ends must not keep its requests from running.
+    const bool is_full = source.is_stream() && engine.stats().waiting >= kMaxWaiting;
+    Result<std::optional<NumberedLine>> next = std::optional<NumberedLine>();
+    if (!is_full) next = source.next(engine.idle());
     if (!next.ok()) return next.error();
     Status status;
     if (next.value()) {

@@ -95,6 +95,12 @@ class GenerationTest(Command):
             self.assertRegex(err.decode(), r"^cpu: 4 requests, ")
             process.stdout.close()
 
+    def test_a_pipe_that_never_ends_is_answered_until_nobody_reads(self):
+        run = f"yes '{{\"prompt_ids\": [1], \"max_new_tokens\": 2}}' | '{MKC}' run '{FIXTURE}' --device cpu --batch-file - | head -n 500"
+        done = subprocess.run(["/bin/sh", "-c", run], capture_output=True, timeout=LIMIT_S, env={**os.environ, "MKC_CACHE": str(CACHE)})
+        self.assertEqual([answer["line"] for answer in in_order(done.stdout)], list(range(1, 501)))
+        self.assertTrue(done.stderr.endswith(b"mkc: error: cannot write to standard output\n"), done.stderr)
+
     def test_a_pipe_without_requests_is_an_error(self):
         done = subprocess.run([MKC, "run", FIXTURE, "--device", "cpu", "--batch-file", "-"], input=b"\n\n", capture_output=True,
                               timeout=LIMIT_S, env={**os.environ, "MKC_CACHE": str(CACHE)})
