@@ -3,8 +3,8 @@
 #include <ctime>
 #include <fstream>
 
-#include "runtime/text/chat_template.h"
 #include "tools/artefact.h"
+#include "tools/chat_prompt.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/run_inputs.h"
@@ -16,18 +16,15 @@
 namespace mkc {
 namespace {
 
-// Sets how chats become prompts, where the checkpoint has a chat template. Errors: a template, or its
-// variables, that cannot be read.
+// Sets how chats become prompts, where the checkpoint has a chat template. Errors: those of
+// read_render_chat().
 Status read_template(const std::string& directory, ServedModel& model) {
-  MKC_TRY(found, mkrt::read_chat_template(directory));
-  if (!found) return {};
-  MKC_TRY(special_tokens, mkrt::read_template_variables(directory));
-  model.render_chat = [chat_template = *std::move(found), special_tokens, folder = directory + "/"](
+  MKC_TRY(render, read_render_chat(directory));
+  if (!render) return {};
+  model.render_chat = [render = std::move(render), folder = directory + "/"](
                           const nlohmann::ordered_json& messages,
                           const nlohmann::ordered_json& variables) -> Result<std::string> {
-    nlohmann::ordered_json all = special_tokens;
-    all.update(variables);
-    Result<std::string> text = chat_template.render(messages, all);
+    Result<std::string> text = render(messages, variables);
     if (text.ok() || !text.error().message.starts_with(folder)) return text;
     return Error{text.error().message.substr(folder.size())};  // clients do not learn where the model lies
   };

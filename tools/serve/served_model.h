@@ -2,20 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/abi/sampling.h"
 #include "runtime/session/check_batch.h"
 #include "runtime/text/tokenizer.h"
+#include "tools/chat_prompt.h"
 
 namespace mkc {
 
-// RenderChat returns the prompt of a chat. Errors: those that the template raises.
-using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::ordered_json& messages,
-                                                           const nlohmann::ordered_json& variables)>;
+// Returns the most positions that a request may have.
+uint32_t positions_of_request(const mkrt::BatchLimits& limits);
 
 // ReadTrace returns the trace file of the last launch (docs/trace.md), on the engine's thread between
 // launches. Errors: those of the device.
@@ -33,8 +31,7 @@ struct ServedModel {
   std::vector<int32_t> end_ids;  // each ends a text
   int64_t created = 0;           // seconds since 1970
 
-  // Returns the most positions that a request may have.
-  uint32_t positions() const;
+  uint32_t positions() const { return positions_of_request(limits); }
 };
 
 }  // namespace mkc
