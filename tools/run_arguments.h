@@ -33,6 +33,7 @@ struct RunArguments {
   std::optional<std::string> batch_file;
   uint32_t page_size = 16, pages = 0;
   bool recompute = false, prefix_cache = true;
+  uint32_t max_rows_beside_decodes = 0;  // 0: no bound
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
   SamplingFlags sampling;
   std::optional<uint32_t> logprobs;
@@ -49,8 +50,8 @@ struct RunArguments {
 
 void add_run_options(CLI::App& command, RunArguments& arguments);
 
-// The parts of these options that mkc serve has, too: model and device, whose --mode is returned; the cache;
-// the steps of a launch; the rest of a launch.
+// The parts of these options that mkc serve has, too: model and device, whose --mode is returned; the cache
+// and who gets rows of a step; the steps of a launch; the rest of a launch.
 CLI::Option* add_device_options(CLI::App& command, RunArguments& arguments);
 std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& arguments);
 void add_steps_option(CLI::App& command, RunArguments& arguments);

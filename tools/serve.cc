@@ -72,6 +72,7 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   options.stop_ids = device.ready().end_ids;
   options.steps_per_launch = a.run.steps_per_launch;
   options.prefix_cache = a.run.prefix_cache;
+  options.max_rows_beside_decodes = a.run.max_rows_beside_decodes;
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
   Result<mkrt::Engine> engine = mkrt::Engine::open(device, std::move(options));
   if (!engine.ok()) return engine.error();

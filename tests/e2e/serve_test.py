@@ -249,6 +249,20 @@ class ServeTest(ServerCase):
                 self.assertEqual(server.metric("mkc_device_restarts_total"), restarts)
         self.assertEqual(server.get("/health")[0], 200)
 
+    def test_another_process_of_the_device_has_no_connections(self):
+        """A connection that a process of the device has, too, would stay open when the server closes it."""
+        arguments, options = serve("--client-timeout", 2)
+        server = self.start(*arguments, **options)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S) as idle:
+            os.kill(self.device_of(server), signal.SIGKILL)
+            self.text_of(server)
+            files = Path(f"/proc/{self.device_of(server)}/fd")
+            self.assertEqual(sum(str(file.readlink()).startswith("socket:") for file in files.iterdir()), 1)  # its link
+            self.assertEqual(idle.recv(1), b"")
+
+    def text_of(self, server):
+        return server.post(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 3})[1]["choices"][0]["text"]
+
     def test_a_device_that_does_not_come_back(self):
         folder = Path(tempfile.mkdtemp(prefix="mkc-"))
         self.addCleanup(shutil.rmtree, folder)
