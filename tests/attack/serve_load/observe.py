@@ -24,8 +24,10 @@ def children_of(process):
 
 
 def held_by(process):
-    """Returns the file descriptors, the threads and the resident memory of a process."""
+    """Returns the file descriptors, the threads and the resident memory of a process, or None where it has ended."""
     status = status_of(process)
+    if "VmRSS" not in status:
+        return None
     descriptors = len(os.listdir(f"/proc/{process}/fd"))
     return {"descriptors": descriptors, "threads": int(status["Threads"]), "kb": int(status["VmRSS"].split()[0])}
 
@@ -34,7 +36,8 @@ def held_of(server):
     """Returns the file descriptors and threads of a server and of its device's process."""
     held = {}
     for name, process in (("server", server.process.pid), *(("device", p) for p in children_of(server.process.pid))):
-        facts = held_by(process)
+        if (facts := held_by(process)) is None:  # an idle server does not look at its device's process
+            continue
         held.update({f"{name}'s descriptors": facts["descriptors"], f"{name}'s threads": facts["threads"]})
     return held
 
