@@ -106,7 +106,9 @@ Status serve(ServeArguments a) {
   MKC_TRY(model, read_model(a));
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
   EngineLoop loop;
-  DeviceProcess device({.command = command_line(), .step_limit = std::chrono::seconds(a.step_timeout_s)});
+  DeviceProcess device({.command = command_line(),
+                        .step_limit = std::chrono::seconds(a.step_timeout_s),
+                        .load_limit = std::chrono::seconds(a.load_timeout_s)});
   Service service(server, loop, options_of(a, device));
   const RunningService running{server, loop, service};
   print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);

@@ -212,15 +212,18 @@ class ServeTest(ServerCase):
 
     def device_of(self, server):
         """Returns the process that runs the device of a server."""
+        found = self.devices_of(server)
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def devices_of(self, server):
         def parent(status):
             try:
                 return int(status.read_text().split("PPid:")[1].split()[0])
             except OSError:  # the process has ended meanwhile
                 return None
 
-        found = [int(status.parent.name) for status in Path("/proc").glob("[0-9]*/status") if parent(status) == server.process.pid]
-        self.assertEqual(len(found), 1)
-        return found[0]
+        return [int(status.parent.name) for status in Path("/proc").glob("[0-9]*/status") if parent(status) == server.process.pid]
 
     def test_requests_outlive_the_process_of_the_device(self):
         """Another process takes over from one that is killed, crashes or hangs. No answer changes."""
@@ -259,6 +262,20 @@ class ServeTest(ServerCase):
             files = Path(f"/proc/{self.device_of(server)}/fd")
             self.assertEqual(sum(str(file.readlink()).startswith("socket:") for file in files.iterdir()), 1)  # its link
             self.assertEqual(idle.recv(1), b"")
+
+    def test_a_process_of_the_device_that_hangs_while_it_loads(self):
+        arguments, options = serve("--load-timeout", 2, "--step-timeout", 2)
+        server = self.start(*arguments, **options)
+        expected, first = self.text_of(server), self.device_of(server)
+        answers = []
+        os.kill(first, signal.SIGKILL)
+        thread = threading.Thread(target=lambda: answers.append(self.text_of(server)))
+        thread.start()
+        server.until(lambda: self.devices_of(server) not in ([], [first]))
+        os.kill(self.device_of(server), signal.SIGSTOP)
+        thread.join(LIMIT_S)
+        self.assertEqual(answers, [expected])
+        self.assertGreaterEqual(server.metric("mkc_device_restarts_total"), 2)
 
     def text_of(self, server):
         return server.post(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 3})[1]["choices"][0]["text"]

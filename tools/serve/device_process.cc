@@ -101,7 +101,8 @@ Status DeviceProcess::launch() {
 Status DeviceProcess::await_ready() {
   Message message;
   const Receive received = link_->receive(message, options_.load_limit);
-  if (received == Receive::kLate) return device_error("has not loaded its model in time");
+  if (received == Receive::kLate)
+    return device_error(fmt::format("has not loaded its model within {} ms", options_.load_limit.count()));
   if (received == Receive::kClosed) return device_error(end());
   if (message.kind != MessageKind::kReady || !read_ready(message.bytes, ready_))
     return device_error("has sent no limits");
