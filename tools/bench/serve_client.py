@@ -4,6 +4,9 @@ import json
 import time
 
 
+ALONE_TOKENS = 15  # of each stream, before prompts come in beside it
+
+
 class Times:
     """Seconds of one run over all its clients."""
 
@@ -12,7 +15,7 @@ class Times:
 
     def figures(self):
         gaps = sorted(self.between)
-        found = {"tokens_s": self.tokens / self.seconds}
+        found = {"tokens_s": self.tokens / self.seconds} if self.seconds else {}
         if self.first:
             found["first_token_ms"] = 1e3 * sorted(self.first)[len(self.first) // 2]
         if gaps:
@@ -97,17 +100,22 @@ def measure(port, bodies, clients, streams):
 
 
 def measure_beside(port, streams, prompts, clients):
-    """Returns the figures of streams, and those of prompts that come in meanwhile by so many clients."""
-    decodes, fed = Times(), Times()
+    """Returns the figures of streams alone, then beside prompts that come in by so many clients, and those of the prompts."""
+    decodes, alone, beside, fed = Times(), Times(), Times(), Times()
 
     async def both():
         going = asyncio.create_task(run_clients(port, streams, len(streams), True, decodes))
-        await asyncio.sleep(0.2)  # all streams have begun
+        while len(decodes.first) < len(streams):
+            await asyncio.sleep(0.01)
+        decodes.between.clear()
+        while len(decodes.between) < ALONE_TOKENS * len(streams):
+            await asyncio.sleep(0.01)
+        alone.between, decodes.between = decodes.between, []
         await run_clients(port, prompts, clients, True, fed)
-        still = not going.done()
+        beside.between, still = list(decodes.between), not going.done()
         await going
         return still
 
     if not asyncio.run(both()):
         raise SystemExit("serve: error: the streams end before the prompts do")
-    return decodes.figures(), fed.figures()
+    return alone.figures(), beside.figures(), fed.figures()

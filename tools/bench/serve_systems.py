@@ -28,7 +28,7 @@ class LlamaServer:
     def __init__(self, program, model, threads):
         self.port = 18391
         command = [program, "-m", model, "-t", threads, "-tb", threads, "-np", PLACES, "-c", PLACES * POSITIONS, "--port", self.port,
-                   "--no-ui", "-fit", "off", "--log-disable"]
+                   "--no-ui", "-fit", "off", "-cram", 0, "--log-disable"]
         self.process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + START_S
         while not self.is_ready():
