@@ -142,6 +142,19 @@ class ServeTest(ServerCase):
         for _ in range(2):
             self.assertEqual(other.post(COMPLETIONS, body)[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
+    def test_rows_of_prompts_beside_decodes(self):
+        """A prompt of 200 tokens takes a step for each token while another request decodes, and no answer changes."""
+        body = {"prompt": [[0], [0] + [300 + i % 50 for i in range(199)]], "max_tokens": 200, "temperature": 0, "ignore_eos": True}
+        arguments, options = serve("--max-rows-beside-decodes", 1)
+        steps, texts = [], []
+        for server in (self.server, self.start(*arguments, **options)):
+            before = server.metric("mkc_engine_steps_total")
+            texts.append([choice["text"] for choice in server.post(COMPLETIONS, body)[1]["choices"]])
+            steps.append(server.metric("mkc_engine_steps_total") - before)
+        self.assertEqual(texts[0], texts[1])
+        self.assertLess(steps[0], 220)
+        self.assertGreater(steps[1], 320)
+
     def test_requests_are_logged(self):
         self.text(max_tokens=3)
         self.server.until(lambda: any("POST /v1/completions 200: " in line and "3 new, length" in line for line in self.server.lines))
