@@ -36,6 +36,7 @@ def beside_prompts(result):
 
 def serving_tables(result):
     """Returns the text of each block of figures, by its name."""
-    where = (f"{result['processor']}, {result['threads']} threads of each server, clients on the same processor; commit {result['commit']}, "
-             f"{result['date']}; {result.get('llama-server', 'without llama-server')}. Medians of {result['runs']} runs, least and greatest.\n\n")
+    peer = f"llama-server {result['llama-server'].removeprefix('version: ')}" if "llama-server" in result else "without llama-server"
+    where = (f"{result['processor']}, steps of each server on --threads {result['threads']}; commit {result['commit']}, {result['date']};\n"
+             f"{peer}. Medians of {result['runs']} runs, least and greatest.\n\n")
     return {"clients": where + clients(result), "steps": steps(result), "beside prompts": beside_prompts(result)}
