@@ -103,6 +103,7 @@ Status run_lines(const RunArguments& a, Prepared& p, Loaded& loaded, mkrt::Sessi
   batch.options = {p.tokenizer ? &*p.tokenizer : nullptr, !a.no_special, p.render_chat};
   batch.stop_ids = loaded.artefact.manifest.eos_ids;
   batch.prefix_cache = a.prefix_cache;
+  batch.max_rows_beside_decodes = a.max_rows_beside_decodes;
   batch.steps_per_launch = a.steps_per_launch;
   if (a.recompute) batch.preemption = mkrt::Preemption::kRecompute;
   if (!a.json) batch.device = loaded.device->name();

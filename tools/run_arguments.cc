@@ -73,6 +73,8 @@ std::vector<CLI::Option*> add_page_options(CLI::App& command, RunArguments& a) {
       command.add_flag_callback(
           "--no-prefix-cache", [&a] { a.prefix_cache = false; },
           "feed every prompt whole; default: requests share the pages of equal prefixes"),
+      add_integer<uint32_t>(command, "--max-rows-beside-decodes", a.max_rows_beside_decodes, 0, kMax,
+                            "rows of prompts in a step that also decodes; default 0: as many as fit"),
   };
 }
 

@@ -36,6 +36,7 @@ struct RunArguments {
   std::optional<std::string> batch_file;
   uint32_t page_size = 16, pages = 0;
   bool recompute = false, prefix_cache = true;
+  uint32_t max_rows_beside_decodes = 0;  // 0: no bound
   std::optional<uint32_t> max_new_tokens;
   uint32_t steps_per_launch = 1;
   SamplingFlags sampling;
@@ -54,8 +55,8 @@ struct RunArguments {
 void add_run_options(CLI::App& command, RunArguments& arguments);
 
 // The parts of these options that mkc serve or mkc chat have, too: model and device, whose --mode is
-// returned; the cache, for many requests or with one request's pages alone; new tokens; sampling; the steps
-// of a launch; the rest of a launch.
+// returned; the cache and who gets rows of a step, for many requests, or with one request's pages alone; new
+// tokens; sampling; the steps of a launch; the rest of a launch.
 CLI::Option* add_device_options(CLI::App& command, RunArguments& arguments);
 std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& arguments);
 std::vector<CLI::Option*> add_page_options(CLI::App& command, RunArguments& arguments);

@@ -28,6 +28,7 @@ Status run_batch(BatchRun& batch, mkrt::Session& session) {
   options.stop_ids = batch.stop_ids;
   options.preemption = batch.preemption;
   options.prefix_cache = batch.prefix_cache;
+  options.max_rows_beside_decodes = batch.max_rows_beside_decodes;
   options.steps_per_launch = batch.steps_per_launch;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();

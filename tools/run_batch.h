@@ -12,6 +12,7 @@ struct BatchRun {
   std::vector<int32_t> stop_ids;
   mkrt::Preemption preemption = mkrt::Preemption::kNone;
   bool prefix_cache = true;
+  uint32_t max_rows_beside_decodes = 0;
   uint32_t steps_per_launch = 1;
   std::string device;  // name of the device, for a line of statistics; empty: no such line
 };

@@ -69,6 +69,7 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   options.stop_ids = device.ready().end_ids;
   options.steps_per_launch = a.run.steps_per_launch;
   options.prefix_cache = a.run.prefix_cache;
+  options.max_rows_beside_decodes = a.run.max_rows_beside_decodes;
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
   Result<mkrt::Engine> engine = mkrt::Engine::open(device, std::move(options));
   if (!engine.ok()) return engine.error();
@@ -104,7 +105,9 @@ Status serve(ServeArguments a) {
   MKC_TRY(model, read_model(a));
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
   EngineLoop loop;
-  DeviceProcess device({.command = command_line(), .step_limit = std::chrono::seconds(a.step_timeout_s)});
+  DeviceProcess device({.command = command_line(),
+                        .step_limit = std::chrono::seconds(a.step_timeout_s),
+                        .load_limit = std::chrono::seconds(a.load_timeout_s)});
   Service service(server, loop, options_of(a, device));
   const RunningService running{server, loop, service};
   print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);

@@ -49,6 +49,8 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
   add_seconds(command, "--step-timeout", a.step_timeout_s, 0,
               "seconds after which a step ends the process that runs it, and another takes over; default 60, "
               "0: no limit");
+  add_seconds(command, "--load-timeout", a.load_timeout_s, 1,
+              "seconds after which a process that still compiles or loads the model is ended; default 1800");
   command.add_option("--device-link", a.device_link)
       ->group("");  // not for users: a server starts itself with it
   command

@@ -195,6 +195,18 @@ class GenerationTest(Command):
         self.assertEqual([a["cached_tokens"] for a in fed], [0, 0, 0])
         self.assertEqual([a["new_ids"] for a in shared], [a["new_ids"] for a in fed])
 
+    def test_rows_of_prompts_beside_decodes_are_bounded(self):
+        """A prompt of 23 tokens beside a decode takes a step for each 4 of them, and no answer changes."""
+        (self.dir / "f.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (
+            {"prompt_ids": [3], "max_new_tokens": 30}, {"prompt_ids": list(range(2, 25)), "max_new_tokens": 26, "arrive_at_step": 1})))
+        outputs, steps = set(), []
+        for options in ((), ("--max-rows-beside-decodes", 0), ("--max-rows-beside-decodes", 4)):
+            code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-invariant", "--batch-file", "f.jsonl", *options)
+            self.assertEqual(code, 0, err)
+            outputs.add(out)
+            steps.append(int(re.search(r"(\d+) steps", err)[1]))
+        self.assertEqual((len(outputs), steps), (1, [30, 30, 32]))
+
     def test_bad_batch_files_are_refused(self):
         run = ("run", FIXTURE, "--device", "cpu")
         (self.dir / "empty").write_text("\n \n")
@@ -205,7 +217,8 @@ class GenerationTest(Command):
         (self.dir / "one").write_text('{"prompt_ids": [1]}')
         self.refuses("--page-size: error: found 24, expected 16, 32 or 64\n", *run, "--batch-file", "one", "--page-size",
                      24)
-        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",), ("--no-prefix-cache",)):
+        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",), ("--no-prefix-cache",),
+                       ("--max-rows-beside-decodes", 3)):
             self.refuses(f"mkc: error: {option[0]} requires --batch-file\n", *run, "--prompt-ids", 1, *option)
         for option in (("--logprobs", 1, "--json"), ("--logits-out", "l.npy")):
             self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)
