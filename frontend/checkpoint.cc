@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "frontend/fields.h"
-#include "runtime/abi/packing.h"
 
 namespace mkc {
 namespace {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "frontend/formula.h"
-#include "runtime/abi/weight_format.h"
 
 namespace mkc {
 namespace {

@@ -1,16 +1,22 @@
 #include "tools/batch_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
+#include "tools/chat_messages.h"
 #include "tools/logit_bias.h"
 #include "tools/logprobs.h"
+#include "tools/serve/fields.h"
 #include "tools/token_text.h"
 
 namespace mkc {
@@ -21,6 +27,7 @@ using mkrt::Result;
 using mkrt::Status;
 
 constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
+constexpr uint32_t kMaxWaiting = 256;  // requests of a pipe that have been read and do not run
 
 // The read() functions set `value` from an optional key. An absent key leaves `value` as it is.
 void read(const mkrt::JsonNode& node, float& value) {
@@ -57,6 +64,38 @@ void read_bias(const mkrt::JsonNode& node, mkrt::BiasSettings& bias) {
   read(node.optional("presence_penalty"), bias.presence_penalty);
   read(node.optional("frequency_penalty"), bias.frequency_penalty);
   read(node.optional("min_tokens"), bias.min_new_tokens);
+  if (const mkrt::JsonNode ids = node.optional("allowed_token_ids"); !ids.is_null())
+    bias.allowed_ids = read_ids(ids);
+}
+
+// Reads what the engine does with the request.
+void read_schedule(const mkrt::JsonNode& node, mkrt::Request& request) {
+  read(node.optional("max_new_tokens"), request.max_new_tokens);
+  read(node.optional("arrive_at_step"), request.arrive_at_step);
+  if (const mkrt::JsonNode priority = node.optional("priority"); !priority.is_null())
+    request.priority = static_cast<int32_t>(read_integer(priority, INT32_MIN, INT32_MAX));
+  if (const mkrt::JsonNode ids = node.optional("stop_token_ids"); !ids.is_null())
+    request.stop_ids = read_stop_ids(ids);
+}
+
+// Reads the one of prompt, prompt_ids and messages that the line has. `text` is the line.
+void read_input(const mkrt::JsonNode& node, std::string_view text, BatchLine& line) {
+  const mkrt::JsonNode prompt = node.optional("prompt"), ids = node.optional("prompt_ids"),
+                       messages = node.optional("messages");
+  const int given = !prompt.is_null() + !ids.is_null() + !messages.is_null();
+  if (given != 1)
+    return node.fail(fmt::format("found {} of the keys prompt, prompt_ids and messages, expected one of them",
+                                 given == 0   ? "none"
+                                 : given == 2 ? "two"
+                                              : "all"));
+  if (!prompt.is_null()) line.prompt = prompt.string();
+  if (!ids.is_null())
+    for (const mkrt::JsonNode& id : ids.items()) line.request.prompt.push_back(id.integer(kMax));
+  if (messages.is_null()) return;
+  check_messages(messages);
+  // Templates see the keys of a message in their order.
+  if (!node.failed())
+    line.messages = plain_messages(std::move(nlohmann::ordered_json::parse(text)["messages"]));
 }
 
 Result<BatchLine> parse_line(std::string_view text, const std::string& name, const BatchDefaults& defaults) {
@@ -64,23 +103,17 @@ Result<BatchLine> parse_line(std::string_view text, const std::string& name, con
   if (!document.ok()) return document.error();
   Status status;
   const mkrt::JsonNode node(document.value(), name, status);
-  node.allow_keys({"prompt", "prompt_ids", "max_new_tokens", "arrive_at_step", "temperature", "top_k",
-                   "top_p", "min_p", "repetition_penalty", "seed", "logprobs", "logit_bias",
-                   "presence_penalty", "frequency_penalty", "min_tokens"});
+  node.allow_keys({"prompt", "prompt_ids", "messages", "max_new_tokens", "arrive_at_step", "priority",
+                   "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "logprobs",
+                   "logit_bias", "presence_penalty", "frequency_penalty", "min_tokens", "allowed_token_ids",
+                   "stop_token_ids"});
   if (node.failed()) return status.error();
-  const mkrt::JsonNode prompt = node.optional("prompt"), ids = node.optional("prompt_ids");
-  if (prompt.is_null() == ids.is_null())
-    node.fail(fmt::format("found {} of the keys prompt and prompt_ids, expected one of them",
-                          prompt.is_null() ? "neither" : "both"));
   BatchLine line;
   mkrt::Request& request = line.request;
   request.name = name;
-  if (!prompt.is_null()) line.prompt = prompt.string();
-  if (!ids.is_null())
-    for (const mkrt::JsonNode& id : ids.items()) request.prompt.push_back(id.integer(kMax));
+  read_input(node, text, line);
   request.max_new_tokens = defaults.max_new_tokens;
-  read(node.optional("max_new_tokens"), request.max_new_tokens);
-  read(node.optional("arrive_at_step"), request.arrive_at_step);
+  read_schedule(node, request);
   request.sampling = defaults.sampling;
   read_sampling(node, request.sampling);
   read_bias(node, request.bias);
@@ -88,21 +121,26 @@ Result<BatchLine> parse_line(std::string_view text, const std::string& name, con
   return line;
 }
 
-// Returns the request with its prompt as ids. Errors: a text prompt without a tokenizer, or one that cannot
-// be encoded.
+// Returns the request with its prompt as ids. Errors: text without a tokenizer, or text that cannot be
+// encoded; messages without a chat template, or messages that it refuses.
 Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& options) {
   mkrt::Request request = line.request;
-  if (!line.prompt) return request;
-  const std::string where = request.name + ": error: prompt: ";
+  if (!line.prompt && !line.messages) return request;
+  const std::string where = request.name + (line.prompt ? ": error: prompt: " : ": error: messages: ");
   if (!options.tokenizer) return Error{where + "found text, expected prompt_ids: there is no tokenizer.json"};
-  Result<std::vector<int32_t>> ids = mkrt::encode(*options.tokenizer, *line.prompt, options.add_special);
+  if (line.messages && !options.render_chat)
+    return Error{where + "found a chat, expected a prompt: there is no chat template"};
+  Result<std::vector<int32_t>> ids = line.prompt
+                                         ? mkrt::encode(*options.tokenizer, *line.prompt, options.add_special)
+                                         : chat_ids(options.render_chat, *options.tokenizer, *line.messages);
   if (!ids.ok()) return Error{where + ids.error().message};
   request.prompt = std::move(ids.value());
   return request;
 }
 
-std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options) {
-  nlohmann::json object{{"new_ids", outcome.new_ids},
+std::string answer(size_t line, const mkrt::Outcome& outcome, const BatchOptions& options) {
+  nlohmann::json object{{"line", line},
+                        {"new_ids", outcome.new_ids},
                         {"text", nullptr},
                         {"finish_reason", mkrt::finish_reason_name(outcome.reason)},
                         {"cached_tokens", outcome.cached_tokens}};
@@ -113,50 +151,110 @@ std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == line.npos;
+}
+
+NumberedLine numbered(size_t number, std::string_view line, const std::string& file,
+                      const BatchDefaults& defaults) {
+  return {number, parse_line(line, fmt::format("{}:{}", file, number), defaults)};
+}
+
+Error no_requests(const std::string& name) {
+  return {name + ": error: found no requests, expected at least one line"};
+}
+
 }  // namespace
 
-std::vector<Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file,
-                                                const BatchDefaults& defaults) {
-  std::vector<Result<BatchLine>> lines;
+std::vector<NumberedLine> parse_batch_file(std::string_view text, const std::string& file,
+                                           const BatchDefaults& defaults) {
+  std::vector<NumberedLine> lines;
   for (size_t begin = 0, number = 1; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
-    if (line.find_first_not_of(" \t\r") != line.npos)
-      lines.push_back(parse_line(line, fmt::format("{}:{}", file, number), defaults));
+    if (!is_blank(line)) lines.push_back(numbered(number, line, file, defaults));
     begin = end + 1;
   }
   return lines;
 }
 
-Result<std::vector<Result<BatchLine>>> read_batch_file(const std::string& path,
-                                                       const BatchDefaults& defaults) {
-  const Result<mkrt::MappedFile> file = mkrt::map_file(path);
-  if (!file.ok()) return file.error();
-  const auto bytes = file.value().bytes;
-  std::vector<Result<BatchLine>> lines =
-      parse_batch_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, defaults);
-  if (lines.empty()) return Error{path + ": error: found no requests, expected at least one line"};
-  return lines;
+BatchSource BatchSource::of_text(std::string_view text, const std::string& file,
+                                 const BatchDefaults& defaults) {
+  BatchSource source;
+  std::ranges::move(parse_batch_file(text, file, defaults), std::back_inserter(source.lines_));
+  return source;
 }
 
-BatchAnswers answer_batch(const std::vector<Result<BatchLine>>& lines, mkrt::Engine& engine,
-                          const BatchOptions& options) {
-  BatchAnswers answers;
-  answers.objects.resize(lines.size());
-  std::map<uint64_t, size_t> line_of;  // index in `lines`, by request id
-  for (size_t i = 0; i < lines.size(); ++i) {
-    Result<mkrt::Request> request = lines[i].ok() ? request_of(lines[i].value(), options) : lines[i].error();
-    if (request.ok())
-      line_of[engine.submit(std::move(request.value()))] = i;
-    else
-      answers.objects[i] = answer({.new_ids = {}, .samples = {}, .error = request.error().message}, options);
+Result<BatchSource> BatchSource::open(const std::string& path, const BatchDefaults& defaults) {
+  std::error_code ignored;
+  const std::filesystem::file_status found = std::filesystem::status(path, ignored);
+  const bool is_pipe = std::filesystem::is_fifo(found) || std::filesystem::is_character_file(found);
+  if (path != "-" && !is_pipe) {
+    const Result<mkrt::MappedFile> file = mkrt::map_file(path);
+    if (!file.ok()) return file.error();
+    const auto bytes = file.value().bytes;
+    BatchSource source = of_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, defaults);
+    if (source.lines_.empty()) return no_requests(path);
+    return source;
   }
-  while (!engine.idle() && answers.fault.ok()) answers.fault = engine.step();
-  for (const mkrt::Outcome& outcome : engine.take_outcomes()) {
-    const size_t i = line_of.at(outcome.id);
-    answers.objects[i] = answer(outcome, options);
+  BatchSource source;
+  source.name_ = path == "-" ? "standard input" : path;
+  source.defaults_ = defaults;
+  const int descriptor = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return Error{fmt::format("{}: error: cannot be opened: {}", path, std::strerror(errno))};
+  source.stream_.emplace(descriptor, source.name_);  // stays open until the process ends
+  return source;
+}
+
+Result<std::optional<NumberedLine>> BatchSource::next(bool wait) {
+  std::optional<NumberedLine> next;
+  if (!stream_) {
+    if (lines_.empty()) return next;
+    next = std::move(lines_.front());
+    lines_.pop_front();
   }
-  return answers;
+  while (!next && stream_) {
+    const Result<std::optional<std::string>> line = stream_->next(wait);
+    if (!line.ok()) return line.error();
+    if (!line.value() && stream_->at_end() && taken_ == 0) return no_requests(name_);
+    if (!line.value()) return next;
+    if (!is_blank(*line.value())) next = numbered(stream_->number(), *line.value(), name_, defaults_);
+  }
+  ++taken_;
+  return next;
+}
+
+Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOptions& options,
+                    const PutAnswer& put) {
+  std::map<uint64_t, size_t> line_of;  // by request id
+  const auto put_finished = [&]() -> Status {
+    for (const mkrt::Outcome& outcome : engine.take_outcomes())
+      if (Status status = put(answer(line_of.at(outcome.id), outcome, options)); !status.ok()) return status;
+    return {};
+  };
+  while (!engine.idle() || !source.at_end()) {
+    // A pipe that never ends must not keep its requests from running.
+    const bool is_full = source.is_stream() && engine.stats().waiting >= kMaxWaiting;
+    Result<std::optional<NumberedLine>> next = std::optional<NumberedLine>();
+    if (!is_full) next = source.next(engine.idle());
+    if (!next.ok()) return next.error();
+    Status status;
+    if (next.value()) {
+      const Result<BatchLine>& line = next.value()->line;
+      Result<mkrt::Request> request = line.ok() ? request_of(line.value(), options) : line.error();
+      if (request.ok())
+        line_of[engine.submit(std::move(request.value()))] = next.value()->number;
+      else
+        status = put(answer(next.value()->number,
+                            {.new_ids = {}, .samples = {}, .error = request.error().message}, options));
+    } else {
+      status = engine.step();
+    }
+    if (Status written = put_finished(); status.ok()) status = written;
+    if (!status.ok()) return status;
+  }
+  return {};
 }
 
 }  // namespace mkc

@@ -63,7 +63,10 @@ void handle_signals() {
 void add_model_options(CLI::App& command, ModelRequest& request) {
   ModelOptions& o = request.options;
   command
-      .add_option("MODEL", request.model, "checkpoint directory (config.json, *.safetensors) or model.yaml")
+      .add_option("MODEL", request.model,
+                  "checkpoint directory (config.json, *.safetensors), its name in the local Hugging Face "
+                  "cache (org/name), "
+                  "or model.yaml")
       ->type_name("PATH")
       ->required();
   // Bounds of these flags depend on model and machine, and are checked later.
@@ -149,6 +152,7 @@ int run_command(int argc, char** argv) {
   Action action;
   add_compile(app, action);
   add_run(app, action);
+  add_chat(app, action);
   add_serve(app, action);
   add_check(app, action);
   add_inspect(app, action);

@@ -14,6 +14,7 @@ using Action = std::function<Status()>;
 
 void add_compile(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
+void add_chat(CLI::App& app, Action& action);
 void add_serve(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/file_kind.h"
+#include "tools/hub_cache.h"
 
 namespace mkc {
 namespace {
@@ -102,9 +103,15 @@ Result<std::string> find_model(const std::string& path) {
   std::error_code failed;
   const fs::path file(path);
   if (fs::is_directory(file, failed)) return find_in_directory(file);
-  if (!is_there(file) && std::count(path.begin(), path.end(), '/') == 1 && path.front() != '/' &&
-      path.front() != '.')
-    return fault(file, "no such file or directory: mkc downloads nothing, expected a checkpoint's directory");
+  if (const std::string folder = hub_folder(path); !is_there(file) && !folder.empty()) {
+    const fs::path cache(hub_cache());
+    if (fs::is_directory(cache / folder, failed)) return find_in_directory(cache / folder);
+    // A word without a slash is a path that is missing, rather than one of the few models without an owner.
+    if (path.find('/') != path.npos)
+      return fault(file, fmt::format("no such file or directory, and no {} in {}: mkc downloads nothing, "
+                                     "expected a checkpoint's directory or a model of that cache",
+                                     folder, cache.string()));
+  }
   if (!fs::is_regular_file(file, failed)) return path;  // the reader of the path reports the error
   const std::string name = file.filename().string();
   const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";

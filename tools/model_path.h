@@ -8,8 +8,11 @@
 namespace mkc {
 
 // Returns the checkpoint directory or model.yaml that `path` means. The result is `path`, or a snapshot of a
-// model's folder in Hugging Face's cache (models--org--name). Errors: other files and directories; the
-// message names the kind found and the kind expected.
+// model's folder in Hugging Face's cache (models--org--name). `path` may be that folder, or the model's name
+// (org/name) where no file has this path.
+//
+// Errors: other files and directories; the message names the kind found and the kind expected. A name that is
+// not in the cache is an error that names the folder of the cache.
 Result<std::string> find_model(const std::string& path);
 
 // Refuses an output path that is a file of the model: its model.yaml, or a checkpoint file in its directory.

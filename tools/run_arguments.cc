@@ -16,6 +16,16 @@ namespace {
 constexpr uint32_t kMax = 1u << 30;
 constexpr uint64_t kMaxMs = 1'000'000'000;  // eleven days
 
+Status check_sampling_flags(const SamplingFlags& flags) {
+  const Status status = mkrt::check_sampling(sampling_of(flags, {}));
+  if (status.ok()) return {};
+  std::string message = status.error().message;
+  std::replace(message.begin(), message.begin() + static_cast<ptrdiff_t>(message.find(':')), '_', '-');
+  return Error{"--" + message};
+}
+
+}  // namespace
+
 void add_sampling_options(CLI::App& command, SamplingFlags& s) {
   add_number(command, "--temperature", s.temperature, "0: greedy; default: generation_config.json's, or 0");
   add_integer<uint32_t>(command, "--top-k", s.top_k, 0, UINT32_MAX,
@@ -30,16 +40,6 @@ void add_sampling_options(CLI::App& command, SamplingFlags& s) {
              "generation_config.json's, or 1");
   add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "of the samples, with a temperature");
 }
-
-Status check_sampling_flags(const SamplingFlags& flags) {
-  const Status status = mkrt::check_sampling(sampling_of(flags, {}));
-  if (status.ok()) return {};
-  std::string message = status.error().message;
-  std::replace(message.begin(), message.begin() + static_cast<ptrdiff_t>(message.find(':')), '_', '-');
-  return Error{"--" + message};
-}
-
-}  // namespace
 
 CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
   add_model_options(command, a.request);
@@ -64,18 +64,30 @@ CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
   return mode;
 }
 
-std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& a) {
+std::vector<CLI::Option*> add_page_options(CLI::App& command, RunArguments& a) {
   return {
       add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMax,
                             "positions of a page of the cache: 16 (default), 32 or 64"),
       add_integer<uint32_t>(command, "--pages", a.pages, 1, kMax,
                             "of the cache; default: for all requests that can run at once, at their longest"),
-      command.add_flag("--recompute", a.recompute,
-                       "let more requests run than pages can hold; the youngest are fed again later"),
       command.add_flag_callback(
           "--no-prefix-cache", [&a] { a.prefix_cache = false; },
           "feed every prompt whole; default: requests share the pages of equal prefixes"),
+      add_integer<uint32_t>(command, "--max-rows-beside-decodes", a.max_rows_beside_decodes, 0, kMax,
+                            "rows of prompts in a step that also decodes; default 0: as many as fit"),
   };
+}
+
+std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& a) {
+  std::vector<CLI::Option*> options = add_page_options(command, a);
+  options.push_back(
+      command.add_flag("--recompute", a.recompute,
+                       "let more requests run than pages can hold; the youngest are fed again later"));
+  return options;
+}
+
+void add_new_tokens_option(CLI::App& command, RunArguments& a, const std::string& help) {
+  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMax, help);
 }
 
 void add_launch_options(CLI::App& command, RunArguments& a) {
@@ -101,10 +113,12 @@ void add_run_options(CLI::App& command, RunArguments& a) {
   command.add_option("--prompt", a.prompt, "text to go on from");
   command.add_option("--prompt-ids", a.prompt_ids, "token ids to go on from: 1,2,3");
   CLI::Option* batch =
-      command.add_option("--batch-file", a.batch_file, "requests, one JSON object a line (docs/engine.md)")
+      command
+          .add_option("--batch-file", a.batch_file,
+                      "requests, one JSON object a line (docs/engine.md); -: standard input, as lines come")
           ->type_name("FILE");
   for (CLI::Option* option : add_cache_options(command, a)) option->needs(batch);
-  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMax, "default 64");
+  add_new_tokens_option(command, a, "default 64, or what the context leaves");
   add_steps_option(command, a);
   add_sampling_options(command, a.sampling);
   command.add_flag("--no-special-tokens", a.no_special, "add no tokens around the prompt");
@@ -147,6 +161,10 @@ bool is_artefact(const std::string& path) {
 Status check_run(const RunArguments& a) {
   if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
     return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
+  return check_chat(a);
+}
+
+Status check_chat(const RunArguments& a) {
   if (Status status = check_sampling_flags(a.sampling); !status.ok()) return status;
   return check_device(a);
 }

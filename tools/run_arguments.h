@@ -18,6 +18,9 @@ struct SamplingFlags {
   uint64_t seed = 0;
 };
 
+// The new tokens of a text without --max-new-tokens, or as many as the context leaves.
+constexpr uint32_t kDefaultNewTokens = 64;
+
 // The values of --keep-weights.
 constexpr const char *kKeep = "yes", *kDoNotKeep = "no";
 
@@ -33,7 +36,9 @@ struct RunArguments {
   std::optional<std::string> batch_file;
   uint32_t page_size = 16, pages = 0;
   bool recompute = false, prefix_cache = true;
-  uint32_t max_new_tokens = 64, steps_per_launch = 1;
+  uint32_t max_rows_beside_decodes = 0;  // 0: no bound
+  std::optional<uint32_t> max_new_tokens;
+  uint32_t steps_per_launch = 1;
   SamplingFlags sampling;
   std::optional<uint32_t> logprobs;
   bool json = false;
@@ -49,16 +54,21 @@ struct RunArguments {
 
 void add_run_options(CLI::App& command, RunArguments& arguments);
 
-// The parts of these options that mkc serve has, too: model and device, whose --mode is returned; the cache;
-// the steps of a launch; the rest of a launch.
+// The parts of these options that mkc serve or mkc chat have, too: model and device, whose --mode is
+// returned; the cache and who gets rows of a step, for many requests, or with one request's pages alone; new
+// tokens; sampling; the steps of a launch; the rest of a launch.
 CLI::Option* add_device_options(CLI::App& command, RunArguments& arguments);
 std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& arguments);
+std::vector<CLI::Option*> add_page_options(CLI::App& command, RunArguments& arguments);
+void add_new_tokens_option(CLI::App& command, RunArguments& arguments, const std::string& help);
+void add_sampling_options(CLI::App& command, SamplingFlags& flags);
 void add_steps_option(CLI::App& command, RunArguments& arguments);
 void add_launch_options(CLI::App& command, RunArguments& arguments);
 
-// Checks the arguments. Errors: flags that exclude each other; values out of bounds. check_device() leaves
-// out what only mkc run has.
+// Checks the arguments. Errors: flags that exclude each other; values out of bounds. check_chat() leaves out
+// what only mkc run has, and check_device() leaves out sampling, too.
 Status check_run(const RunArguments& arguments);
+Status check_chat(const RunArguments& arguments);
 Status check_device(const RunArguments& arguments);
 
 // Returns the sampling parameters. Flags override the checkpoint's defaults. A temperature flag of 0 means

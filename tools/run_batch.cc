@@ -22,29 +22,30 @@ uint32_t pages_of_batch(const mkrt::Manifest& manifest, uint32_t page_size, uint
   return static_cast<uint32_t>(requests * mkrt::pages_for(context, page_size));
 }
 
-Status run_batch(const BatchRun& batch, mkrt::Session& session) {
+Status run_batch(BatchRun& batch, mkrt::Session& session) {
   mkrt::SessionStepper stepper(session);
   mkrt::EngineOptions options;
   options.stop_ids = batch.stop_ids;
   options.preemption = batch.preemption;
   options.prefix_cache = batch.prefix_cache;
+  options.max_rows_beside_decodes = batch.max_rows_beside_decodes;
   options.steps_per_launch = batch.steps_per_launch;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();
   const auto begin = std::chrono::steady_clock::now();
-  const BatchAnswers answers = answer_batch(batch.lines, engine.value(), batch.options);
+  Status ended = answer_batch(batch.source, engine.value(), batch.options, [](const std::string& object) {
+    const std::string line = object + "\n";
+    return put_out("-", std::as_bytes(std::span(line)), true);
+  });
   const double seconds = seconds_since(begin);
-  std::string text;
-  for (const std::string& object : answers.objects) text += object + "\n";
-  if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
   const mkrt::EngineStats stats = engine.value().stats();
-  if (!batch.device.empty())
+  if (!batch.device.empty() && batch.source.taken() > 0)
     print_err(
         "{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} preemptions, {} of {} "
         "prompt tokens cached\n",
-        batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds, stats.preemptions,
-        stats.prefix_hits, stats.prefix_queries);
-  return answers.fault;
+        batch.device, batch.source.taken(), stats.steps, stats.rows, stats.launches, seconds,
+        stats.preemptions, stats.prefix_hits, stats.prefix_queries);
+  return ended;
 }
 
 }  // namespace mkc

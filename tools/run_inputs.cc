@@ -10,11 +10,14 @@
 #include "runtime/session/kv_cache.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/room.h"
 #include "tools/run_batch.h"
 
 namespace mkc {
 namespace {
+
+constexpr uint64_t kMega = 1'000'000;
 
 // Checks that the cache's pages fit in memory together with weights and workspace. The pages of a single
 // prompt are not counted, because its context needs far less.
@@ -99,8 +102,13 @@ Result<mkrt::Session> open_session(const RunArguments& a, const Loaded& loaded, 
     options.cache.pages = a.pages ? a.pages : pages_of_batch(loaded.artefact.manifest, a.page_size, requests);
   }
   MKC_TRY_STATUS(check_caches(loaded, options.cache));
+  ProgressLine progress;
+  options.on_packing = [&](uint64_t done, uint64_t all) {
+    progress.count("packing weights", done / kMega, all / kMega, "MB");
+  };
   Result<mkrt::Session> session =
       mkrt::Session::open(loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, options);
+  progress.clear();
   if (session.ok()) print_weights(session.value().weights(), loaded.device->name());
   return session;
 }

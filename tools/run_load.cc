@@ -7,6 +7,7 @@
 #include "runtime/session/weights.h"
 #include "tools/native.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/room.h"
 
 namespace mkc {
@@ -23,15 +24,28 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
-Result<BuiltCubin> build_for_gpu(const RunArguments& a, Compilation& c) {
+// Shows what a compilation does after each pass.
+PassObserver show_passes(ProgressLine& progress) {
+  progress.show("compiling");
+  return [&progress](const Pass& pass, const Compilation&) {
+    const auto next = static_cast<size_t>(&pass - passes().data()) + 1;
+    const bool is_last = next + 1 >= passes().size();  // code is made beside the last pass
+    progress.show(is_last ? "compiling: code and proof"
+                          : fmt::format("compiling: pass {} of {}, {}", next + 1, passes().size(),
+                                        passes()[next].name));
+  };
+}
+
+Result<BuiltCubin> build_for_gpu(const RunArguments& a, Compilation& c, const PassObserver& observer) {
   const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
   if (!assembler.ok()) return assembler.error();
-  return build_cubin(c, *assembler.value(), default_cache());
+  return build_cubin(c, *assembler.value(), default_cache(), observer);
 }
 
 // Compiles for the emulator and opens it.
-Status load_for_emulator(const RunArguments& a, Compilation& c, Loaded& loaded) {
-  if (Status status = run_passes(c); !status.ok()) return status;
+Status load_for_emulator(const RunArguments& a, Compilation& c, const PassObserver& observer,
+                         Loaded& loaded) {
+  if (Status status = run_passes(c, "", observer); !status.ok()) return status;
   HostOptions options;
   options.race = a.race;
   options.cache = default_cache();
@@ -73,13 +87,16 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   loaded.directory = c.request.checkpoint;
   if (isatty(STDERR_FILENO)) print_err("{}", c.machine_said);
   if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
+  ProgressLine progress;
+  const PassObserver observer = show_passes(progress);
   if (loaded.device) {
-    const Result<BuiltCubin> built = cpu ? build_shared_object(c, default_cache()) : build_for_gpu(a, c);
+    const Result<BuiltCubin> built =
+        cpu ? build_shared_object(c, default_cache(), observer) : build_for_gpu(a, c, observer);
     if (!built.ok()) return built.error();
     mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(built.value().bytes, "the compiled code");
     if (!artefact.ok()) return artefact.error();
     loaded.artefact = std::move(artefact.value());
-  } else if (Status status = load_for_emulator(a, c, loaded); !status.ok()) {
+  } else if (Status status = load_for_emulator(a, c, observer, loaded); !status.ok()) {
     return status;
   }
   loaded.checkpoint = std::move(*c.checkpoint);
@@ -121,7 +138,7 @@ Result<Loaded> load(const RunArguments& a) {
   const bool artefact = is_artefact(a.request.model);
   if (artefact)
     if (Status status = load_artefact(a, loaded); !status.ok()) return status.error();
-  if (artefact && !a.trace.empty() && !loaded.artefact.manifest.traced)
+  if (artefact && a.request.mode == Mode::kTraced && !loaded.artefact.manifest.traced)
     return Error{
         fmt::format("{}: error: is not traced, expected a cubin of mkc compile --trace", a.request.model)};
   Result<std::unique_ptr<mkrt::Device>> device = open_device(a, loaded);

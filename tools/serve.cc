@@ -3,8 +3,8 @@
 #include <ctime>
 #include <fstream>
 
-#include "runtime/text/chat_template.h"
 #include "tools/artefact.h"
+#include "tools/chat_prompt.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/run_inputs.h"
@@ -16,18 +16,15 @@
 namespace mkc {
 namespace {
 
-// Sets how chats become prompts, where the checkpoint has a chat template. Errors: a template, or its
-// variables, that cannot be read.
+// Sets how chats become prompts, where the checkpoint has a chat template. Errors: those of
+// read_render_chat().
 Status read_template(const std::string& directory, ServedModel& model) {
-  MKC_TRY(found, mkrt::read_chat_template(directory));
-  if (!found) return {};
-  MKC_TRY(special_tokens, mkrt::read_template_variables(directory));
-  model.render_chat = [chat_template = *std::move(found), special_tokens, folder = directory + "/"](
+  MKC_TRY(render, read_render_chat(directory));
+  if (!render) return {};
+  model.render_chat = [render = std::move(render), folder = directory + "/"](
                           const nlohmann::ordered_json& messages,
                           const nlohmann::ordered_json& variables) -> Result<std::string> {
-    nlohmann::ordered_json all = special_tokens;
-    all.update(variables);
-    Result<std::string> text = chat_template.render(messages, all);
+    Result<std::string> text = render(messages, variables);
     if (text.ok() || !text.error().message.starts_with(folder)) return text;
     return Error{text.error().message.substr(folder.size())};  // clients do not learn where the model lies
   };
@@ -72,11 +69,14 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   options.stop_ids = device.ready().end_ids;
   options.steps_per_launch = a.run.steps_per_launch;
   options.prefix_cache = a.run.prefix_cache;
+  options.max_rows_beside_decodes = a.run.max_rows_beside_decodes;
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
   Result<mkrt::Engine> engine = mkrt::Engine::open(device, std::move(options));
   if (!engine.ok()) return engine.error();
   const mkrt::BatchLimits& l = model.limits = device.limits();
   model.end_ids = device.ready().end_ids;
+  model.device = device.ready().device;
+  if (device.ready().traced) model.read_trace = [&device] { return device.read_trace(); };
   print_err(
       "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
       "{}\n",
@@ -105,7 +105,9 @@ Status serve(ServeArguments a) {
   MKC_TRY(model, read_model(a));
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
   EngineLoop loop;
-  DeviceProcess device({.command = command_line(), .step_limit = std::chrono::seconds(a.step_timeout_s)});
+  DeviceProcess device({.command = command_line(),
+                        .step_limit = std::chrono::seconds(a.step_timeout_s),
+                        .load_limit = std::chrono::seconds(a.load_timeout_s)});
   Service service(server, loop, options_of(a, device));
   const RunningService running{server, loop, service};
   print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);

@@ -19,7 +19,7 @@ void add_seconds(CLI::App& command, const std::string& flag, uint32_t& to, uint3
 }  // namespace
 
 void add_serve_options(CLI::App& command, ServeArguments& a) {
-  add_device_options(command, a.run);
+  CLI::Option* mode = add_device_options(command, a.run);
   command.add_option("--host", a.host, "address to listen on; default 127.0.0.1: this machine alone")
       ->type_name("HOST");
   add_integer<uint16_t>(command, "--port", a.port, 0, UINT16_MAX,
@@ -49,8 +49,15 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
   add_seconds(command, "--step-timeout", a.step_timeout_s, 0,
               "seconds after which a step ends the process that runs it, and another takes over; default 60, "
               "0: no limit");
+  add_seconds(command, "--load-timeout", a.load_timeout_s, 1,
+              "seconds after which a process that still compiles or loads the model is ended; default 1800");
   command.add_option("--device-link", a.device_link)
       ->group("");  // not for users: a server starts itself with it
+  command
+      .add_flag_callback(
+          "--trace-steps", [&a] { a.run.request.mode = Mode::kTraced; },
+          "let the kernel stamp what its workers do; the page and /debug/step show the last launch")
+      ->excludes(mode);
   command.add_flag("--log-requests", a.log_requests, "print a line for each generating request");
   add_cache_options(command, a.run);
   add_steps_option(command, a.run);

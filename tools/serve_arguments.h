@@ -17,6 +17,7 @@ struct ServeArguments {
   uint32_t request_timeout_s = 0;  // 0: none
   uint32_t grace_s = 30;
   uint32_t step_timeout_s = 60;  // 0: none
+  uint32_t load_timeout_s = 1800;
   bool log_requests = false;
   std::string device_link;  // of a process that runs the device for a server: see open_device_link()
 };

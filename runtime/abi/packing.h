@@ -33,8 +33,7 @@ constexpr uint32_t kStripRows = 16;
 // rows g, rows 8 to 15 up rows u, and results are gate(g) * u. A gate of kNone means that rows are results.
 enum class Activation : uint32_t { kNone, kSilu, kGelu, kGeluTanh, kSigmoid };
 constexpr Activation kLastActivation = Activation::kSigmoid;
-constexpr uint32_t kStageBytes = 16384;  // room for a full tile of any format and its scales
-constexpr uint32_t kKSlices = 8;
+constexpr uint32_t kStageBytes = 16384;     // room for a full tile of any format and its scales
 constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 
 // A product multiplies blocks of strips with groups of tokens. A block loads its activations once. A block's
@@ -133,13 +132,6 @@ constexpr bool every_tile_fits_a_stage() {
   return true;
 }
 static_assert(every_tile_fits_a_stage());
-
-// col_quantum() is what columns are padded to a multiple of: a quarter of a full tile, or a group of columns
-// in each K slice.
-MKRT_CONSTEXPR uint32_t col_quantum(const WeightFormat& format) {
-  const uint32_t quarter = format.tile_cols / 4, groups = kKSlices * format.group_cols;
-  return quarter > groups ? quarter : groups;
-}
 
 struct PackedShape {
   WeightFormat format;

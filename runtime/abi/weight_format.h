@@ -13,6 +13,7 @@ constexpr WeightType kWeightTypes[] = {WeightType::kF32,        WeightType::kF16
                                        WeightType::kE4m3,       WeightType::kE4m3Block, WeightType::kInt4,
                                        WeightType::kInt4Group32};
 
+constexpr uint32_t kKSlices = 8;       // of a strip's columns (packing.h)
 constexpr uint32_t kScaleBlock = 128;  // rows and columns of a checkpoint's block with a scale of its own
 
 struct WeightFormat {
@@ -45,6 +46,13 @@ struct WeightFormat {
     return operand_bytes * bits / operand_bits;
   }
 };
+
+// col_quantum() is what columns are padded to a multiple of: a quarter of a full tile, or a group of columns
+// in each K slice.
+MKRT_CONSTEXPR uint32_t col_quantum(const WeightFormat& format) {
+  const uint32_t quarter = format.tile_cols / 4, groups = kKSlices * format.group_cols;
+  return quarter > groups ? quarter : groups;
+}
 
 // weight_format() is the row of a format.
 MKRT_CONSTEXPR WeightFormat weight_format(WeightType type) {

@@ -45,8 +45,11 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
       options.logits->insert(options.logits->end(), rows.begin(), rows.end());
     return status;
   };
-  for (; prompt.size() > session.max_tokens(); prompt = prompt.subspan(session.max_tokens()))
+  size_t fed = 0;
+  for (; prompt.size() > session.max_tokens(); prompt = prompt.subspan(session.max_tokens())) {
     if (Status status = feed(prompt.first(session.max_tokens()), 0); !status.ok()) return status.error();
+    if (options.on_fed) options.on_fed(fed += session.max_tokens());
+  }
   if (Status status = feed(prompt, options.max_new_tokens); !status.ok()) return status.error();
   std::vector<int32_t> tokens;
   while (!result.ids.empty()) {

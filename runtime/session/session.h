@@ -36,6 +36,8 @@ struct SessionOptions {
   SealCheck seal = SealCheck::kRequired;
   KeptFolder kept_weights{};  // where packed weights of checkpoints are kept (docs/processor.md)
   bool find_faulty = false;   // look for weights that are not a number
+  // Called before each weight is packed, with the bytes of packed weights before it and of all.
+  std::function<void(uint64_t done, uint64_t all)> on_packing = {};
 };
 
 // WeightsReport says how a session got its weights.
@@ -155,12 +157,13 @@ class Session {
 
 struct GenerateOptions {
   uint32_t max_new_tokens = 16;
-  uint32_t steps_per_launch = 1;            // at most; 1 where logits are read
-  std::vector<int32_t> stop_ids;            // an id that ends generation; the id itself is kept
-  MkSampling sampling;                      // position: of the first sample; counts up with each sample
-  BiasSettings bias;                        // what else changes the logits
-  std::function<bool(int32_t)> on_token;    // called with each new token; false ends generation
-  std::vector<float>* logits = nullptr;     // receives one row [vocab] for every token fed
+  uint32_t steps_per_launch = 1;          // at most; 1 where logits are read
+  std::vector<int32_t> stop_ids;          // an id that ends generation; the id itself is kept
+  MkSampling sampling;                    // position: of the first sample; counts up with each sample
+  BiasSettings bias;                      // what else changes the logits
+  std::function<void(size_t)> on_fed;     // called after each chunk of the prompt but the last, with its end
+  std::function<bool(int32_t)> on_token;  // called with each new token; false ends generation
+  std::vector<float>* logits = nullptr;   // receives one row [vocab] for every token fed
   std::vector<Sampled>* samples = nullptr;  // receives one for every new token
 };
 

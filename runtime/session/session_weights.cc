@@ -16,8 +16,10 @@ constexpr const char* kNotKept = "the packed weights are not kept";
 
 Status Session::State::load_weights(const LoadWeight& load) {
   if (Status status = allocate(manifest.weight_bytes, session.weights); !status.ok()) return status;
-  for (const ManifestWeight& w : manifest.weights)
+  for (const ManifestWeight& w : manifest.weights) {
+    if (options.on_packing) options.on_packing(w.offset, manifest.weight_bytes);
     if (Status status = load(w, session.weights + w.offset); !status.ok()) return status;
+  }
   std::vector<float> table;
   for (const ManifestRope& r : manifest.ropes) {
     table.resize(r.positions * 2 * r.inv_freq.size());

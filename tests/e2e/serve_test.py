@@ -142,6 +142,19 @@ class ServeTest(ServerCase):
         for _ in range(2):
             self.assertEqual(other.post(COMPLETIONS, body)[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
+    def test_rows_of_prompts_beside_decodes(self):
+        """A prompt of 200 tokens takes a step for each token while another request decodes, and no answer changes."""
+        body = {"prompt": [[0], [0] + [300 + i % 50 for i in range(199)]], "max_tokens": 200, "temperature": 0, "ignore_eos": True}
+        arguments, options = serve("--max-rows-beside-decodes", 1)
+        steps, texts = [], []
+        for server in (self.server, self.start(*arguments, **options)):
+            before = server.metric("mkc_engine_steps_total")
+            texts.append([choice["text"] for choice in server.post(COMPLETIONS, body)[1]["choices"]])
+            steps.append(server.metric("mkc_engine_steps_total") - before)
+        self.assertEqual(texts[0], texts[1])
+        self.assertLess(steps[0], 220)
+        self.assertGreater(steps[1], 320)
+
     def test_requests_are_logged(self):
         self.text(max_tokens=3)
         self.server.until(lambda: any("POST /v1/completions 200: " in line and "3 new, length" in line for line in self.server.lines))
@@ -212,15 +225,18 @@ class ServeTest(ServerCase):
 
     def device_of(self, server):
         """Returns the process that runs the device of a server."""
+        found = self.devices_of(server)
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def devices_of(self, server):
         def parent(status):
             try:
                 return int(status.read_text().split("PPid:")[1].split()[0])
             except OSError:  # the process has ended meanwhile
                 return None
 
-        found = [int(status.parent.name) for status in Path("/proc").glob("[0-9]*/status") if parent(status) == server.process.pid]
-        self.assertEqual(len(found), 1)
-        return found[0]
+        return [int(status.parent.name) for status in Path("/proc").glob("[0-9]*/status") if parent(status) == server.process.pid]
 
     def test_requests_outlive_the_process_of_the_device(self):
         """Another process takes over from one that is killed, crashes or hangs. No answer changes."""
@@ -249,6 +265,35 @@ class ServeTest(ServerCase):
                 self.assertEqual(server.metric("mkc_device_restarts_total"), restarts)
         self.assertEqual(server.get("/health")[0], 200)
 
+    def test_another_process_of_the_device_has_no_connections(self):
+        """A connection that a process of the device has, too, would stay open when the server closes it."""
+        arguments, options = serve("--client-timeout", 2)
+        server = self.start(*arguments, **options)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S) as idle:
+            os.kill(self.device_of(server), signal.SIGKILL)
+            self.text_of(server)
+            files = Path(f"/proc/{self.device_of(server)}/fd")
+            self.assertEqual(sum(str(file.readlink()).startswith("socket:") for file in files.iterdir()), 1)  # its link
+            self.assertEqual(idle.recv(1), b"")
+
+    def test_a_process_of_the_device_that_hangs_while_it_loads(self):
+        arguments, options = serve("--load-timeout", 2, "--step-timeout", 2)
+        server = self.start(*arguments, **options)
+        expected, first = self.text_of(server), self.device_of(server)
+        answers = []
+        os.kill(first, signal.SIGKILL)
+        thread = threading.Thread(target=lambda: answers.append(self.text_of(server)))
+        thread.start()
+        server.until(lambda: self.devices_of(server) not in ([], [first]))
+        stopped = self.device_of(server)
+        os.kill(stopped, signal.SIGSTOP)
+        thread.join(LIMIT_S)
+        self.assertEqual(answers, [expected])
+        self.assertNotEqual(self.device_of(server), stopped)
+
+    def text_of(self, server):
+        return server.post(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 3})[1]["choices"][0]["text"]
+
     def test_a_device_that_does_not_come_back(self):
         folder = Path(tempfile.mkdtemp(prefix="mkc-"))
         self.addCleanup(shutil.rmtree, folder)
@@ -264,12 +309,37 @@ class ServeTest(ServerCase):
         self.assertEqual((status, health["status"], health["steps_make_progress"]), (503, "device_error", False))
         self.assertTrue(any("config.json" in line for line in server.lines), server.lines)
 
+    def test_traces_of_launches(self):
+        """A trace is that of the last launch, which mkc trace takes. A device that is gone gives an error, and comes back."""
+        arguments, options = serve("--trace-steps", "--threads", 2)
+        server = self.start(*arguments, **options)
+        body = {"prompt": [300 + i for i in range(20)], "max_tokens": 5, "temperature": 0}
+        expected = server.post(COMPLETIONS, body)[1]["choices"]
+        self.assertEqual(expected, self.server.post(COMPLETIONS, body)[1]["choices"])
+        status, trace = server.get("/debug/step")
+        self.assertEqual((status, trace["requests"], trace["unit"], len(trace["tracks"])), (200, [{"rows": 1, "kv_len": 24}], "ns", 4))
+        folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "step.json").write_text(json.dumps(trace))
+        done = subprocess.run([MKC, "trace", TINY, "--json", "--workers", "2", folder / "step.json"], capture_output=True, text=True,
+                              env=ENV, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["times"]["all"]["measured_us"], 0)
+        device = self.device_of(server)
+        os.kill(device, signal.SIGKILL)
+        self.is_error(server.get("/debug/step"), 500, "device_error", "the device's process was ended by signal 9")
+        self.is_error(server.get("/debug/step"), 500, "device_error", "the device's process does not run")
+        self.assertEqual(server.get("/health")[0], 200)
+        self.assertEqual(server.post(COMPLETIONS, body)[1]["choices"], expected)
+        self.assertEqual(server.get("/debug/step")[1]["requests"], [{"rows": 1, "kv_len": 24}])
+
     def test_models_that_cannot_be_served(self):
         folder = Path(tempfile.mkdtemp(prefix="mkc-"))
         self.addCleanup(shutil.rmtree, folder)
         shutil.copytree(TINY, folder / "model")
         (folder / "model" / "tokenizer.json").unlink()
         for command, expected in (((folder / "none",), "none"), ((folder / "model",), "has no tokenizer.json, expected one for mkc serve"),
+                                  ((TINY, "--trace-steps", "--mode", "kernels"), "--mode excludes --trace-steps"),
                                   ((TINY, "--port", 70000), "--port: found 70000, expected 0 to 65535"),
                                   ((TINY, "--api-key", ""), "--api-key: error: found an empty key"),
                                   ((TINY, "--host", "300.1.1.1"), "--host: error: found 300.1.1.1"),

@@ -2,12 +2,20 @@
 Usage: generation_test.py MKC ROOT
 """
 import json
+import os
 import re
+import select
+import shutil
 import subprocess
 import sys
 import unittest
 
-from command import FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
+from command import CACHE, FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
+
+
+def in_order(out):
+    """Returns the answers of a batch in the order of its lines."""
+    return sorted(map(json.loads, out.splitlines()), key=lambda answer: answer["line"])
 
 
 class GenerationTest(Command):
@@ -49,12 +57,106 @@ class GenerationTest(Command):
         again = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl", "--steps-per-launch", 16)
         self.assertEqual((again[0], again[1].decode()), (0, answers), again[2])
         self.assertLess(*(int(re.search(r"(\d+) launches", said)[1]) for said in (again[2], err)))
-        for request, answer in zip(map(json.loads, requests.splitlines()[:2]), map(json.loads, answers.splitlines())):
+        self.assertEqual([json.loads(answer)["line"] for answer in answers.splitlines()], [3, 1, 2])
+        for request, answer in zip(map(json.loads, requests.splitlines()[:2]), map(json.loads, answers.splitlines()[1:])):
             prompt = (("--prompt", request["prompt"]) if "prompt" in request else
                       ("--prompt-ids", ",".join(map(str, request["prompt_ids"]))))
             alone = self.mkc("run", TINY, "--device", "cpu", *prompt, "--max-new-tokens",
                              request["max_new_tokens"], "--json")[1]
             self.assertEqual(json.loads(alone)["new_ids"], answer["new_ids"])
+
+    def test_batch_lines_of_a_pipe_are_answered_as_they_come(self):
+        """Each line is written only after the answers that must come before it have been read."""
+        fifo = self.dir / "fifo"
+        os.mkfifo(fifo)
+        for source, option in (("-", "-"), (fifo, fifo)):
+            process = subprocess.Popen([MKC, "run", FIXTURE, "--device", "cpu", "--batch-file", option], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "MKC_CACHE": str(CACHE)})
+            self.addCleanup(process.kill)
+            pipe = process.stdin if source == "-" else open(fifo, "wb")
+            name = "standard input" if source == "-" else str(fifo)
+            for number, (line, key, value) in enumerate((
+                    ('{"prompt_ids": [3, 1, 4], "max_new_tokens": 4}', "finish_reason", "length"), ("", None, None),
+                    ('{"prompt": "x"}', "error", f"{name}:3: error: prompt: found text, expected prompt_ids: there is no tokenizer.json"),
+                    ('{"prompt_ids": []}', "error", f"{name}:4: error: prompt: is empty, expected at least one token"),
+                    ('{"prompt_ids": [3, 1, 4], "max_new_tokens": 4}', "finish_reason", "length")), 1):
+                pipe.write(line.encode() + b"\n")
+                pipe.flush()
+                if key:
+                    self.assertTrue(select.select([process.stdout], [], [], LIMIT_S)[0])
+                    answer = json.loads(process.stdout.readline())
+                    self.assertEqual((answer["line"], answer[key]), (number, value))
+            pipe.close()
+            if source != "-":
+                process.stdin.close()
+            process.stdin = None
+            out, err = process.communicate(timeout=LIMIT_S)
+            self.assertEqual((process.returncode, out), (0, b""), err)
+            self.assertRegex(err.decode(), r"^cpu: 4 requests, ")
+            process.stdout.close()
+
+    def test_a_pipe_that_never_ends_is_answered_until_nobody_reads(self):
+        run = f"yes '{{\"prompt_ids\": [1], \"max_new_tokens\": 2}}' | '{MKC}' run '{FIXTURE}' --device cpu --batch-file - | head -n 500"
+        done = subprocess.run(["/bin/sh", "-c", run], capture_output=True, timeout=LIMIT_S, env={**os.environ, "MKC_CACHE": str(CACHE)})
+        self.assertEqual([answer["line"] for answer in in_order(done.stdout)], list(range(1, 501)))
+        self.assertTrue(done.stderr.endswith(b"mkc: error: cannot write to standard output\n"), done.stderr)
+
+    def test_a_pipe_without_requests_is_an_error(self):
+        done = subprocess.run([MKC, "run", FIXTURE, "--device", "cpu", "--batch-file", "-"], input=b"\n\n", capture_output=True,
+                              timeout=LIMIT_S, env={**os.environ, "MKC_CACHE": str(CACHE)})
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, b"", b"standard input: error: found no requests, expected at least one line\n"))
+
+    def test_messages_of_a_batch_go_through_the_chat_template(self):
+        model = self.dir / "model"
+        shutil.copytree(TINY, model)
+        messages = [{"role": "user", "content": "Tell of Sam."}]
+        (self.dir / "f.jsonl").write_text('{"prompt_ids": [1]}\n' + json.dumps({"messages": messages, "max_new_tokens": 8}) + "\n")
+        run = ("run", model, "--device", "cpu", "--batch-file", "f.jsonl", "--max-new-tokens", 8)
+        self.refuses("model: error: has no chat template, expected one for the messages at f.jsonl:2; a prompt needs none\n", *run,
+                     MKC_CACHE=self.dir / "none")
+        (model / "chat_template.jinja").write_text("{% for m in messages %}{{ m.role + ': ' + m.content }}{% endfor %} Once")
+        code, out, err = self.mkc(*run)
+        self.assertEqual(code, 0, err)
+        alone = self.mkc("run", TINY, "--device", "cpu", "--prompt", "user: Tell of Sam. Once", "--no-special-tokens",
+                         "--max-new-tokens", 8, "--json")[1]
+        self.assertEqual(in_order(out)[1]["new_ids"], json.loads(alone)["new_ids"])
+
+    def test_a_text_says_how_fast_it_came_and_why_it_ended(self):
+        run = ("run", TINY, "--device", "cpu", "--prompt", "Once there was a boy named Sam.")
+        for options, tokens, end in ((("--max-new-tokens", 3), 3, "--max-new-tokens"), (("--context", 40), r"\d+", "the end of the context"),
+                                     (("--max-new-tokens", 400), r"\d+", "an end token")):
+            code, _, err = self.mkc(*run, *options)
+            self.assertEqual(code, 0)
+            self.assertRegex(err, rf"^cpu: {tokens} tokens in \d+\.\d\d s, \d+\.\d tokens/s, ended by {end}\n$")
+        self.assertRegex(self.mkc("run", FIXTURE, "--device", "cpu", "--prompt-ids", 1)[2], r"^cpu: 64 tokens .* by --max-new-tokens\n$")
+        # A number that was asked for is never cut.
+        self.refuses("prompt: error: ", *run, "--context", 40, "--max-new-tokens", 64)
+
+    def test_progress_is_shown_on_a_terminal_alone_and_erased(self):
+        prompt = ",".join("5" for _ in range(300))
+        outer, inner = os.openpty()
+        process = subprocess.Popen([MKC, "run", TINY, "--device", "emulator", "--prompt-ids", prompt, "--max-new-tokens", "2"],
+                                   stdout=subprocess.PIPE, stderr=inner, env={**os.environ, "MKC_CACHE": str(self.dir / "cache")})
+        self.addCleanup(process.kill)
+        os.close(inner)
+        text = b""
+        while True:
+            try:
+                more = os.read(outer, 65536)
+            except OSError:
+                break
+            text += more
+        process.communicate(timeout=LIMIT_S)
+        os.close(outer)
+        self.assertEqual(process.returncode, 0, text)
+        for shown in (b"compiling: pass 2 of 7, fuse", b"compiling: code and proof", b"packing weights: ", b"prompt: 64 of 300 tokens"):
+            self.assertIn(b"\r\x1b[K" + shown, text)
+        # What a terminal shows in the end: the last piece of each line that was erased.
+        lines = [line.split(b"\x1b[K")[-1] for line in text.replace(b"\r\n", b"\n").split(b"\n")]
+        self.assertFalse([line for line in lines if b"compiling" in line or b"prompt: " in line or b"packing" in line], lines)
+        code, _, err = self.mkc("run", TINY, "--device", "emulator", "--prompt-ids", prompt, "--max-new-tokens", 2)
+        self.assertEqual((code, err.count("\n"), "\x1b" in err), (0, 1, False), err)
 
     def test_few_pages_make_requests_wait_or_be_fed_again(self):
         prompts = [[3 + i, 1, 4] * 5 for i in range(4)]
@@ -65,7 +167,7 @@ class GenerationTest(Command):
             code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-invariant", "--batch-file",
                                       "f.jsonl", *options)
             self.assertEqual(code, 0, err)
-            outputs.add(out)
+            outputs.add(tuple(sorted(out.splitlines())))
             steps.append(int(re.search(r"(\d+) steps", err)[1]))
             preemptions.append(int(re.search(r"(\d+) preemptions", err)[1]))
         self.assertEqual(len(outputs), 1)
@@ -87,11 +189,23 @@ class GenerationTest(Command):
             code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl", *option)
             self.assertEqual(code, 0, err)
             self.assertIn(said, err)
-            answers[option] = [json.loads(line) for line in out.splitlines()]
+            answers[option] = in_order(out)
         shared, fed = answers.values()
         self.assertEqual([a["cached_tokens"] for a in shared], [0, 32, 32])
         self.assertEqual([a["cached_tokens"] for a in fed], [0, 0, 0])
         self.assertEqual([a["new_ids"] for a in shared], [a["new_ids"] for a in fed])
+
+    def test_rows_of_prompts_beside_decodes_are_bounded(self):
+        """A prompt of 23 tokens beside a decode takes a step for each 4 of them, and no answer changes."""
+        (self.dir / "f.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (
+            {"prompt_ids": [3], "max_new_tokens": 30}, {"prompt_ids": list(range(2, 25)), "max_new_tokens": 26, "arrive_at_step": 1})))
+        outputs, steps = set(), []
+        for options in ((), ("--max-rows-beside-decodes", 0), ("--max-rows-beside-decodes", 4)):
+            code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-invariant", "--batch-file", "f.jsonl", *options)
+            self.assertEqual(code, 0, err)
+            outputs.add(out)
+            steps.append(int(re.search(r"(\d+) steps", err)[1]))
+        self.assertEqual((len(outputs), steps), (1, [30, 30, 32]))
 
     def test_bad_batch_files_are_refused(self):
         run = ("run", FIXTURE, "--device", "cpu")
@@ -103,7 +217,8 @@ class GenerationTest(Command):
         (self.dir / "one").write_text('{"prompt_ids": [1]}')
         self.refuses("--page-size: error: found 24, expected 16, 32 or 64\n", *run, "--batch-file", "one", "--page-size",
                      24)
-        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",), ("--no-prefix-cache",)):
+        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",), ("--no-prefix-cache",),
+                       ("--max-rows-beside-decodes", 3)):
             self.refuses(f"mkc: error: {option[0]} requires --batch-file\n", *run, "--prompt-ids", 1, *option)
         for option in (("--logprobs", 1, "--json"), ("--logits-out", "l.npy")):
             self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)
@@ -121,7 +236,7 @@ class GenerationTest(Command):
             code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl",
                                       "--max-new-tokens", 6, *arguments)
             self.assertEqual(code, 0, err)
-            return list(map(json.loads, out.splitlines()))
+            return in_order(out)
         greedy = run("--logprobs", 3)
         self.assertNotIn("logprobs", run())
         self.assertEqual([entry["id"] for entry in greedy["logprobs"]], greedy["new_ids"])

@@ -38,8 +38,9 @@ class RecognitionTest(Command):
                             ("model.safetensors", "is a checkpoint's file of weights")):
             self.refuses(f"{FIXTURE}/{name}: error: {fault}, expected its directory: {FIXTURE}\n", "run",
                          FIXTURE / name, "--prompt-ids", 1)
-        self.refuses("Qwen/Qwen3-0.6B: error: no such file or directory: mkc downloads nothing, expected a checkpoint's "
-                     "directory\n", "compile", "Qwen/Qwen3-0.6B")
+        self.refuses("Qwen/Qwen3-0.6B: error: no such file or directory, and no models--Qwen--Qwen3-0.6B in /none/hub: mkc "
+                     "downloads nothing, expected a checkpoint's directory or a model of that cache\n", "compile",
+                     "Qwen/Qwen3-0.6B", HF_HOME="/none", HF_HUB_CACHE="")
 
     def test_folders_that_are_no_checkpoint(self):
         for files, fault in (
@@ -64,6 +65,35 @@ class RecognitionTest(Command):
             folder = self.checkpoint()
             (folder / "tokenizer.json").write_bytes(content)
             self.refuses(f"model/tokenizer.json: error: is {kind}, ", "run", "model", "--prompt", "x")
+
+    def test_names_of_models_in_the_hub_cache(self):
+        hub, home = self.dir / "h" / "hub", {"HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_HOME": self.dir / "h"}
+        model = hub / "models--org--Tiny-0.6B"
+        for revision in ("aaaa", "bbbb"):
+            shutil.copytree(FIXTURE, model / "snapshots" / revision)
+        (model / "snapshots" / "aaaa" / "config.json").write_text("{")
+        run = ("run", "org/Tiny-0.6B", "--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 2, "--json")
+        expected = self.mkc("run", FIXTURE, *run[2:])[1]
+        snapshots = "h/hub/models--org--Tiny-0.6B/snapshots"
+        self.refuses(f"{snapshots}: error: has 2 snapshots, expected one as MODEL: aaaa, bbbb\n", *run, **home)
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text("bbbb")
+        for environment in (home, {**home, "HF_HOME": "/none", "HF_HUB_CACHE": hub},
+                            {**home, "HF_HOME": "", "XDG_CACHE_HOME": self.dir / "x"}, {**home, "HF_HOME": "", "HOME": self.dir / "y"}):
+            for cache in ("x/huggingface", "y/.cache/huggingface"):
+                (self.dir / cache).parent.mkdir(parents=True, exist_ok=True)
+                if not (self.dir / cache).exists():
+                    (self.dir / cache).symlink_to(self.dir / "h")
+            code, out, err = self.mkc(*run, **{name: str(value) for name, value in environment.items()})
+            self.assertEqual((code, out), (0, expected), err)
+        (model / "refs" / "main").write_text("aaaa")
+        self.refuses(f"{snapshots}/aaaa/config.json:1:", *run, **home)
+        # A directory of that path goes first.
+        shutil.copytree(FIXTURE, self.dir / "org" / "Tiny-0.6B")
+        self.assertEqual(self.mkc(*run, **{name: str(value) for name, value in home.items()})[1], expected)
+        self.refuses("org/other: error: no such file or directory, and no models--org--other in h/hub: ", "run", "org/other",
+                     "--prompt-ids", 1, **home)
+        self.refuses("gpt3: error: ", "run", "gpt3", "--prompt-ids", 1, **home)
 
     def test_a_hub_cache_is_its_one_snapshot(self):
         model = self.dir / "hub" / "models--org--Tiny-0.6B"

@@ -8,6 +8,7 @@ Usage: cpu_peers.py versions
 """
 import importlib.metadata
 import json
+import math
 import os
 import struct
 import sys
@@ -57,7 +58,7 @@ def write_gguf(checkpoint, out, kind):
     writer.add_rope_freq_base(config.get("rope_theta") or config["rope_parameters"]["rope_theta"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("no_vocab")
+    add_vocabulary(writer, checkpoint / "tokenizer.json")
     if "num_experts" in config:
         writer.add_expert_count(config["num_experts"])
         writer.add_expert_used_count(config["num_experts_per_tok"])
@@ -71,6 +72,8 @@ def write_gguf(checkpoint, out, kind):
         else:
             writer.add_tensor(name, gguf.quants.quantize(f32(words), types.Q8_0), raw_dtype=types.Q8_0)
 
+    if (config.get("rope_parameters") or {}).get("rope_type") == "llama3":
+        writer.add_tensor("rope_freqs.weight", numpy.array([*rope_factors(config["rope_parameters"], head_dim)], numpy.float32))
     add("token_embd.weight", bf16("model.embed_tokens.weight"))
     add("output_norm.weight", bf16("model.norm.weight"))
     if "lm_head.weight" in header:
@@ -93,6 +96,36 @@ def write_gguf(checkpoint, out, kind):
     writer.write_tensors_to_file()
     writer.close()
     partial.rename(out)
+
+
+def add_vocabulary(writer, file):
+    """Adds the vocabulary of a byte-level BPE, or says that the checkpoint has none."""
+    if not file.exists():
+        writer.add_tokenizer_model("no_vocab")
+        return
+    import gguf
+    tokenizer = json.loads(file.read_text())
+    special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
+    names = {**{id_: token for token, id_ in tokenizer["model"]["vocab"].items()}, **special}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("llama-bpe")
+    writer.add_token_list([names[i] for i in range(len(names))])
+    writer.add_token_types([gguf.TokenType.CONTROL if i in special else gguf.TokenType.NORMAL for i in range(len(names))])
+    writer.add_token_merges([" ".join(merge) for merge in tokenizer["model"]["merges"]])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+
+
+def rope_factors(rope, head_dim):
+    """What each pair's frequency is divided by, for rope_type llama3 (modeling_rope_utils.py of transformers)."""
+    low = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
+    high = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
+    for i in range(0, head_dim, 2):
+        wavelength = 2 * math.pi * rope["rope_theta"] ** (i / head_dim)
+        smooth = (rope["original_max_position_embeddings"] / wavelength - rope["low_freq_factor"]) / (
+            rope["high_freq_factor"] - rope["low_freq_factor"])
+        yield (1 if wavelength < high else rope["factor"] if wavelength > low else
+               1 / ((1 - smooth) / rope["factor"] + smooth))
 
 
 class Llama:

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/json_node.h"
-#include "tools/serve/chat_messages.h"
+#include "tools/chat_messages.h"
 #include "tools/serve/fields.h"
 
 namespace mkc {
@@ -61,8 +61,8 @@ constexpr Field kTemplateFields[] = {
     {"continue_final_message",
      [](const JsonNode& node, ApiRequest& r) { chat_of(r).continue_final_message = node.boolean(); }},
     // The functions that read a body take these two from a text that keeps the order of keys.
-    {"messages", check_messages},
-    {"chat_template_kwargs", check_template_variables},
+    {"messages", [](const JsonNode& node, ApiRequest&) { check_messages(node); }},
+    {"chat_template_kwargs", [](const JsonNode& node, ApiRequest&) { check_template_variables(node); }},
 };
 
 // The reading of a body goes by name, so that "logprobs" comes before "top_logprobs".

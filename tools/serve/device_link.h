@@ -1,5 +1,5 @@
-// The link between a server and the process that runs its device. Messages alternate: a batch, then its
-// result. A socket says whose turn it is, and shared memory has the bytes.
+// The link between a server and the process that runs its device. Messages alternate: a batch or a question,
+// then its result or answer. A socket says whose turn it is, and shared memory has the bytes.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,12 @@
 namespace mkc {
 
 enum class MessageKind : uint32_t {
-  kReady,   // DeviceReady, the process's first message
-  kBatch,   // to the process
-  kResult,  // of the batch before
-  kError,   // text: the batch before failed, and the process ends
+  kReady,     // DeviceReady, the process's first message
+  kBatch,     // to the process
+  kResult,    // of the batch before
+  kAskTrace,  // to the process, without bytes: what did the workers do in the last launch?
+  kTrace,     // text: a trace file (docs/trace.md)
+  kError,     // text: the batch or the question before failed, and the process ends
 };
 
 struct Message {

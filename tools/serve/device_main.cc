@@ -13,6 +13,30 @@ namespace {
 
 constexpr std::chrono::milliseconds kForever{std::chrono::hours(24)};
 
+// A Responder answers the messages of a server.
+struct Responder {
+  mkrt::Session& session;
+  ReceivedBatch received = {};
+  mkrt::StepResult result = {};
+
+  // Writes the answer's bytes, and returns its kind.
+  Result<MessageKind> answer(const Message& message, Bytes& bytes) {
+    if (message.kind == MessageKind::kAskTrace) {
+      const mkrt::Result<mkrt::Trace> trace = session.read_trace();
+      if (!trace.ok()) return trace.error();
+      const std::string text = mkrt::to_json(trace.value());
+      const auto from = std::as_bytes(std::span(text));
+      bytes.assign(from.begin(), from.end());
+      return MessageKind::kTrace;
+    }
+    if (message.kind != MessageKind::kBatch || !read_batch(message.bytes, received))
+      return Error{"device: error: the server has sent no batch"};
+    if (Status status = session.step(received.batch, result); !status.ok()) return status.error();
+    write_result(result, bytes);
+    return MessageKind::kResult;
+  }
+};
+
 }  // namespace
 
 Result<DeviceLink> open_device_link(const std::string& text) {
@@ -26,24 +50,21 @@ Result<DeviceLink> open_device_link(const std::string& text) {
 
 Status run_device(mkrt::Session& session, const std::string& device, DeviceLink& link) {
   Bytes bytes;
-  write_ready({session.limits(), device, session.manifest().eos_ids}, bytes);
+  const mkrt::Manifest& manifest = session.manifest();
+  write_ready({session.limits(), device, manifest.eos_ids, manifest.traced}, bytes);
   if (Status status = link.send(MessageKind::kReady, bytes); !status.ok()) return status;
-  ReceivedBatch received;
-  mkrt::StepResult result;
+  Responder responder{session};
   for (;;) {
     Message message;
     const Receive got = link.receive(message, kForever);
     if (got == Receive::kLate) continue;
     if (got == Receive::kClosed) return {};
-    Status status = Error{"device: error: the server has sent no batch"};
-    if (message.kind == MessageKind::kBatch && read_batch(message.bytes, received))
-      status = session.step(received.batch, result);
-    if (!status.ok()) {
-      (void)link.send(MessageKind::kError, std::as_bytes(std::span(status.error().message)));
-      return status;
+    const Result<MessageKind> kind = responder.answer(message, bytes);
+    if (!kind.ok()) {
+      (void)link.send(MessageKind::kError, std::as_bytes(std::span(kind.error().message)));
+      return kind.error();
     }
-    write_result(result, bytes);
-    if (Status sent = link.send(MessageKind::kResult, bytes); !sent.ok()) return {};  // the server has gone
+    if (Status sent = link.send(kind.value(), bytes); !sent.ok()) return {};  // the server has gone
   }
 }
 

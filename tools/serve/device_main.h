@@ -10,7 +10,8 @@ namespace mkc {
 // DeviceLink::open.
 Result<DeviceLink> open_device_link(const std::string& text);
 
-// Says that the session is ready, and runs the batches of the link until the server closes it. Errors: those
+// Says that the session is ready, runs the batches of the link, and answers its questions, until the server
+// closes it. Errors: those
 // of the session, which the server is told, too.
 Status run_device(mkrt::Session& session, const std::string& device, DeviceLink& link);
 

@@ -17,10 +17,42 @@ constexpr std::chrono::milliseconds kEndLimit{2000};  // for a process whose lin
 constexpr std::chrono::milliseconds kNoLimit{std::chrono::hours(24)};
 constexpr std::chrono::milliseconds kPause{200};  // before a start that follows a failed one
 
+// File descriptors of the process, beside the standard streams.
+constexpr int kSocket = 3, kMemory = 4, kFirstClosed = 5;
+
 std::string status_text(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
+}
+
+std::string text_of(const Message& message) {
+  return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+}
+
+// Starts the program. The process gets the standard streams and the ends of its link, and nothing else that
+// is open: a client's connection would not close while the process has it, too. Returns an error number, or
+// 0.
+int spawn(const DeviceLink::Ends& ends, const std::vector<char*>& arguments, pid_t& process) {
+  // Duplicates beyond both targets keep one dup2 from closing what the other needs.
+  const int socket = fcntl(ends.socket, F_DUPFD_CLOEXEC, kFirstClosed);
+  const int memory = fcntl(ends.memory, F_DUPFD_CLOEXEC, kFirstClosed);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, socket, kSocket);
+  posix_spawn_file_actions_adddup2(&files, memory, kMemory);
+  posix_spawn_file_actions_addclosefrom_np(&files, kFirstClosed);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // A process group of its own keeps Ctrl-C in the terminal away from the process.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  const int failed = posix_spawn(&process, "/proc/self/exe", &files, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  for (const int fd : {socket, memory})
+    if (fd >= 0) close(fd);
+  return failed;
 }
 
 Error device_error(const std::string& what) {
@@ -55,22 +87,13 @@ Status DeviceProcess::launch() {
   DeviceLink::Ends theirs;
   Result<DeviceLink> link = DeviceLink::make(theirs);
   if (!link.ok()) return link.error();
-  // Duplicates lose close-on-exec, so that the process inherits them by number.
-  const int socket = fcntl(theirs.socket, F_DUPFD, 3), memory = fcntl(theirs.memory, F_DUPFD, 3);
   std::vector<std::string> command = options_.command;
-  command.push_back(fmt::format("--device-link={},{}", socket, memory));
+  command.push_back(fmt::format("--device-link={},{}", kSocket, kMemory));
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // A process group of its own keeps Ctrl-C in the terminal away from the process.
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  const int failed =
-      posix_spawn(&process_, "/proc/self/exe", nullptr, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  for (const int fd : {socket, memory, theirs.socket, theirs.memory}) close(fd);
+  const int failed = spawn(theirs, arguments, process_);
+  for (const int fd : {theirs.socket, theirs.memory}) close(fd);
   if (failed != 0) {
     process_ = -1;
     return device_error(fmt::format("cannot be started: {}", std::strerror(failed)));
@@ -82,7 +105,8 @@ Status DeviceProcess::launch() {
 Status DeviceProcess::await_ready() {
   Message message;
   const Receive received = link_->receive(message, options_.load_limit);
-  if (received == Receive::kLate) return device_error("has not loaded its model in time");
+  if (received == Receive::kLate)
+    return device_error(fmt::format("has not loaded its model within {} ms", options_.load_limit.count()));
   if (received == Receive::kClosed) return device_error(end());
   if (message.kind != MessageKind::kReady || !read_ready(message.bytes, ready_))
     return device_error("has sent no limits");
@@ -97,10 +121,11 @@ Status DeviceProcess::start() {
   return status;
 }
 
-Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
-  write_batch(batch, bytes_);
-  if (Status status = link_->send(MessageKind::kBatch, bytes_); !status.ok()) return device_error(end());
-  Message message;
+// Sends a message, and waits for its answer. After an error the process answers nothing more.
+Status DeviceProcess::ask(MessageKind question, std::span<const std::byte> bytes, MessageKind expected,
+                          Message& message) {
+  if (!link_) return device_error("does not run");
+  if (Status status = link_->send(question, bytes); !status.ok()) return device_error(end());
   const auto limit = options_.step_limit.count() ? options_.step_limit : kNoLimit;
   const Receive received = link_->receive(message, limit);
   if (received == Receive::kClosed) return device_error(end());
@@ -108,10 +133,29 @@ Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
     running_ = false;
     return device_error(fmt::format("has not answered within {} ms", limit.count()));
   }
-  if (message.kind == MessageKind::kResult && read_result(message.bytes, result)) return {};
+  if (message.kind == expected) return {};
   running_ = false;
   if (message.kind != MessageKind::kError) return device_error("has sent no result");
-  return Error{std::string(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size())};
+  return Error{text_of(message)};
+}
+
+Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
+  write_batch(batch, bytes_);
+  Message message;
+  if (Status status = ask(MessageKind::kBatch, bytes_, MessageKind::kResult, message); !status.ok())
+    return status;
+  if (read_result(message.bytes, result)) return {};
+  running_ = false;
+  return device_error("has sent no result");
+}
+
+Result<std::string> DeviceProcess::read_trace() {
+  Message message;
+  const bool running = running_;
+  const Status status = ask(MessageKind::kAskTrace, {}, MessageKind::kTrace, message);
+  running_ = running;  // also after an error: the next step fails, too, and the engine recovers then
+  if (!status.ok()) return status.error();
+  return text_of(message);
 }
 
 Status DeviceProcess::recover() {

@@ -41,6 +41,9 @@ class DeviceProcess final : public mkrt::Stepper {
   mkrt::BatchLimits limits() const override { return ready_.limits; }
   // Errors: those of the session in the process; the process has ended, or takes longer than the limit.
   Status step(const mkrt::Batch& batch, mkrt::StepResult& result) override;
+  // Returns the trace file of the last launch (docs/trace.md). Requires a traced kernel. Errors: those of
+  // step(); the next step fails, too, after one.
+  Result<std::string> read_trace();
   // Ends the process and starts another one. Errors: the starts have failed; the new limits are others.
   Status recover() override;
 
@@ -49,6 +52,7 @@ class DeviceProcess final : public mkrt::Stepper {
 
  private:
   Status launch();
+  Status ask(MessageKind question, std::span<const std::byte> bytes, MessageKind expected, Message& answer);
   Status await_ready();
   std::string end();
 

@@ -143,6 +143,7 @@ void write_ready(const DeviceReady& ready, Bytes& to) {
   out.value(ready.limits);
   out.sized(ready.device);
   out.sized(ready.end_ids);
+  out.value(ready.traced);
 }
 
 bool read_ready(std::span<const std::byte> from, DeviceReady& ready) {
@@ -150,6 +151,7 @@ bool read_ready(std::span<const std::byte> from, DeviceReady& ready) {
   in.value(ready.limits);
   in.sized(ready.device);
   in.sized(ready.end_ids);
+  in.value(ready.traced);
   return in.done();
 }
 

@@ -28,6 +28,7 @@ struct DeviceReady {
   mkrt::BatchLimits limits;
   std::string device;
   std::vector<int32_t> end_ids;
+  bool traced = false;  // the kernel stamps what its workers do
 };
 
 // The functions replace what `to` has.

@@ -4,20 +4,24 @@
 
 namespace mkc {
 
-void EngineLoop::submit(uint64_t key, mkrt::Request request) {
+void EngineLoop::put(Command command) {
   {
     const std::lock_guard lock(mutex_);
-    commands_.push_back({key, std::move(request)});
+    commands_.push_back(std::move(command));
   }
   changed_.notify_one();
 }
 
+void EngineLoop::submit(uint64_t key, mkrt::Request request) {
+  put({key, std::move(request)});
+}
+
 void EngineLoop::cancel(uint64_t key) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.push_back({key, {}});
-  }
-  changed_.notify_one();
+  put({key, {}});
+}
+
+void EngineLoop::between_launches(std::function<void()> function) {
+  put({0, {}, std::move(function)});
 }
 
 void EngineLoop::stop() {
@@ -38,7 +42,9 @@ bool EngineLoop::take_commands(mkrt::Engine& engine) {
     commands.swap(commands_);
   }
   for (Command& command : commands) {
-    if (command.request) {
+    if (command.function) {
+      command.function();
+    } else if (command.request) {
       const uint64_t id = engine.submit(std::move(*command.request));
       key_of_[id] = command.key;
       id_of_[command.key] = id;

@@ -38,6 +38,9 @@ class EngineLoop {
   void submit(uint64_t key, mkrt::Request request);
   // Ends a request between steps. Its last event has the reason kCancelled, unless it has ended before.
   void cancel(uint64_t key);
+  // Calls a function on the engine's thread between launches, once the commands before it are carried out.
+  // A loop that is stopped may drop the function.
+  void between_launches(std::function<void()> function);
   void stop();
 
   // Runs steps until stop(), and waits while there is nothing to do. `deliver` is called on this thread after
@@ -48,8 +51,10 @@ class EngineLoop {
   struct Command {
     uint64_t key = 0;
     std::optional<mkrt::Request> request;  // none: cancel
+    std::function<void()> function = {};   // stands alone, if there is one
   };
   bool take_commands(mkrt::Engine& engine);
+  void put(Command command);
   StepReport report(mkrt::Engine& engine, const mkrt::Status& status);
 
   std::mutex mutex_;

@@ -13,6 +13,7 @@ namespace mkc {
 namespace {
 
 constexpr size_t kMaxIds = 1 << 20;
+constexpr size_t kMaxStopIds = 64;
 // Objects that keep the order of their keys find a key by looking at all of them.
 constexpr size_t kMaxKeys = 512;
 
@@ -123,6 +124,12 @@ std::vector<int32_t> read_ids(const mkrt::JsonNode& node) {
     ids.push_back(id.get<int32_t>());
   }
   return ids;
+}
+
+std::vector<int32_t> read_stop_ids(const mkrt::JsonNode& node) {
+  if (!node.raw().is_array() || node.raw().size() <= kMaxStopIds) return read_ids(node);
+  node.fail_expected(fmt::format("an array of at most {} token ids", kMaxStopIds));
+  return {};
 }
 
 }  // namespace mkc

@@ -43,5 +43,7 @@ double read_number(const mkrt::JsonNode& node, double min, double max);
 int64_t read_integer(const mkrt::JsonNode& node, int64_t min, int64_t max);
 // Returns the ids of a list of at most 2^20, each from 0 to 2^31 - 1.
 std::vector<int32_t> read_ids(const mkrt::JsonNode& node);
+// Returns the ids of stop tokens, at most 64.
+std::vector<int32_t> read_stop_ids(const mkrt::JsonNode& node);
 
 }  // namespace mkc

@@ -15,7 +15,6 @@ constexpr uint32_t kMaxNewTokens = 1u << 30;
 constexpr uint32_t kMaxChoices = 128;
 constexpr size_t kMaxStops = 4;
 constexpr size_t kMaxStopBytes = 1024;
-constexpr size_t kMaxStopIds = 64;
 constexpr double kMaxBias = 100;  // as OpenAI's API has it
 
 void read_float(const JsonNode& node, double min, double max, std::optional<float>& value) {
@@ -56,12 +55,6 @@ void read_stop(const JsonNode& node, ApiRequest& request) {
   if (!node.raw().is_array() || node.raw().size() > kMaxStops)
     return node.fail_expected(fmt::format("a string, or an array of at most {} strings", kMaxStops));
   for (const JsonNode& item : node.items()) add(item);
-}
-
-void read_stop_ids(const JsonNode& node, ApiRequest& request) {
-  if (node.raw().is_array() && node.raw().size() > kMaxStopIds)
-    return node.fail_expected(fmt::format("an array of at most {} token ids", kMaxStopIds));
-  request.stop_token_ids = read_ids(node);
 }
 
 void read_top_k(const JsonNode& node, ApiRequest& request) {
@@ -110,7 +103,7 @@ constexpr Field kFields[] = {
      }},
     {"allowed_token_ids", [](const JsonNode& node, ApiRequest& r) { r.bias.allowed_ids = read_ids(node); }},
     {"stop", read_stop},
-    {"stop_token_ids", read_stop_ids},
+    {"stop_token_ids", [](const JsonNode& node, ApiRequest& r) { r.stop_token_ids = read_stop_ids(node); }},
     {"include_stop_str_in_output",
      [](const JsonNode& node, ApiRequest& r) { r.include_stop_str_in_output = node.boolean(); }},
     {"ignore_eos", [](const JsonNode& node, ApiRequest& r) { r.ignore_eos = node.boolean(); }},

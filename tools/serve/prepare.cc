@@ -113,7 +113,7 @@ std::optional<ApiError> check_settings(const ServedModel& model, const mkrt::Req
 
 }  // namespace
 
-uint32_t ServedModel::positions() const {
+uint32_t positions_of_request(const mkrt::BatchLimits& limits) {
   return static_cast<uint32_t>(std::min<uint64_t>(limits.context, uint64_t{limits.pages} * limits.page_size));
 }
 
@@ -130,7 +130,6 @@ std::optional<ApiError> prompt_ids(const ServedModel& model, const ApiRequest& a
                                    std::vector<int32_t>& ids) {
   const std::string param = api.chat ? "messages" : "prompt";
   std::string text;
-  bool add_special = false;  // chat templates write special tokens themselves
   if (api.chat) {
     if (std::optional<ApiError> error = render(model, *api.chat, text)) return error;
   } else if (const auto* given = std::get_if<std::vector<int32_t>>(&api.prompts[prompt])) {
@@ -138,9 +137,10 @@ std::optional<ApiError> prompt_ids(const ServedModel& model, const ApiRequest& a
     return check_ids(param, ids, model.limits.vocab);
   } else {
     text = std::get<std::string>(api.prompts[prompt]);
-    add_special = api.add_special_tokens;
   }
-  mkrt::Result<std::vector<int32_t>> encoded = mkrt::encode(model.tokenizer, text, add_special);
+  mkrt::Result<std::vector<int32_t>> encoded =
+      api.chat ? encode_chat(model.tokenizer, text)
+               : mkrt::encode(model.tokenizer, text, api.add_special_tokens);
   if (!encoded.ok()) return wrong(param, encoded.error().message);
   ids = std::move(encoded.value());
   return check_ids(param, ids, model.limits.vocab);

@@ -2,33 +2,36 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/abi/sampling.h"
 #include "runtime/session/check_batch.h"
 #include "runtime/text/tokenizer.h"
+#include "tools/chat_prompt.h"
 
 namespace mkc {
 
-// RenderChat returns the prompt of a chat. Errors: those that the template raises.
-using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::ordered_json& messages,
-                                                           const nlohmann::ordered_json& variables)>;
+// Returns the most positions that a request may have.
+uint32_t positions_of_request(const mkrt::BatchLimits& limits);
+
+// ReadTrace returns the trace file of the last launch (docs/trace.md), on the engine's thread between
+// launches. Errors: those of the device.
+using ReadTrace = std::function<mkrt::Result<std::string>()>;
 
 // A ServedModel is immutable, so that threads may share it.
 struct ServedModel {
   std::string name;
   mkrt::Tokenizer tokenizer;
+  std::string device;         // name of the device that runs it
   RenderChat render_chat;     // null: the model has no chat template
+  ReadTrace read_trace;       // null: the kernel is not traced
   mkrt::MkSampling sampling;  // of requests that give no fields
   mkrt::BatchLimits limits;
   std::vector<int32_t> end_ids;  // each ends a text
   int64_t created = 0;           // seconds since 1970
 
-  // Returns the most positions that a request may have.
-  uint32_t positions() const;
+  uint32_t positions() const { return positions_of_request(limits); }
 };
 
 }  // namespace mkc

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "tools/serve/state_json.h"
+#include "tools/serve/web_files.h"
+
 namespace mkc {
 namespace {
 
@@ -17,6 +20,16 @@ void reply_error(const ExchangePtr& exchange, const ApiError& error) {
 
 void reply_json(const ExchangePtr& exchange, const Json& json) {
   exchange->reply({.status = 200, .body = json_text(json)});
+}
+
+void reply_file(const ExchangePtr& exchange, const WebFile& file) {
+  exchange->reply({.status = 200,
+                   .body = std::string(file.bytes),
+                   .content_type = std::string(content_type_of(file)),
+                   .headers = {{"Content-Security-Policy", std::string(kContentSecurityPolicy)},
+                               {"X-Content-Type-Options", "nosniff"},
+                               {"Referrer-Policy", "no-referrer"},
+                               {"Cache-Control", "no-cache"}}});
 }
 
 // Compares in a time that depends on the lengths alone.
@@ -110,8 +123,23 @@ const std::vector<Service::Route>& Service::routes() {
        [](Service& s, const ExchangePtr& e, HttpRequest r) { s.tokenize(e, std::move(r)); }},
       {"POST", "/detokenize", false, true,
        [](Service& s, const ExchangePtr& e, HttpRequest r) { s.tokenize(e, std::move(r)); }},
+      {"GET", "/debug/state", false, false,
+       [](Service& s, const ExchangePtr& e, HttpRequest) { s.state(e); }},
+      {"GET", "/debug/step", false, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest) { s.last_launch(e); }},
   };
   return all;
+}
+
+// Returns the route of a request, or null. `allowed` becomes the method of the path, if there is such a path.
+const Service::Route* Service::find_route(const HttpRequest& request, std::string& allowed) {
+  static const Route web_page = {"GET", "", true, false, [](Service&, const ExchangePtr& e, HttpRequest r) {
+                                   reply_file(e, *find_web_file(r.path));
+                                 }};
+  const auto known = std::ranges::find(routes(), request.path, &Route::path);
+  const Route* route = known != routes().end() ? &*known : find_web_file(request.path) ? &web_page : nullptr;
+  if (route) allowed = route->method;
+  return route && route->method == request.method ? route : nullptr;
 }
 
 Service::Service(HttpServer& server, EngineLoop& loop, ServiceOptions options)
@@ -131,13 +159,8 @@ bool Service::is_authorised(const HttpRequest& request) const {
 }
 
 void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
-  const Route* route = nullptr;
   std::string allowed;
-  for (const Route& known : routes())
-    if (known.path == request.path) {
-      allowed = known.method;
-      if (known.method == request.method) route = &known;
-    }
+  const Route* route = find_route(request, allowed);
   if (!route && allowed.empty())
     return reply_error(exchange,
                        {.status = 404,
@@ -165,21 +188,50 @@ void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
   route->handle(*this, exchange, std::move(request));
 }
 
+const char* Service::status() const {
+  const bool runs = !options_.device_runs || options_.device_runs();
+  return !fault_.empty() ? "device_error"
+         : !model_       ? "loading"
+         : !runs         ? "restarting"
+         : draining_     ? "draining"
+                         : "ok";
+}
+
 void Service::health(const ExchangePtr& exchange) {
   const bool progresses = live_.empty() || options_.step_limit.count() == 0 ||
                           Clock::now() - std::max(last_report_, busy_since_) < options_.step_limit;
   const bool runs = !options_.device_runs || options_.device_runs();
-  const char* status = !fault_.empty() ? "device_error"
-                       : !model_       ? "loading"
-                       : !runs         ? "restarting"
-                       : draining_     ? "draining"
-                                       : "ok";
-  Json body{{"status", status},
+  Json body{{"status", status()},
             {"steps", metrics_.engine.steps},
             {"requests", live_.size()},
             {"steps_make_progress", fault_.empty() && runs && progresses}};
   if (!fault_.empty()) body["error"] = fault_;
-  exchange->reply({.status = std::string_view(status) == "ok" ? 200u : 503u, .body = json_text(body)});
+  exchange->reply({.status = std::string_view(status()) == "ok" ? 200u : 503u, .body = json_text(body)});
+}
+
+void Service::state(const ExchangePtr& exchange) {
+  reply_json(exchange, {{"status", status()},
+                        {"version", options_.version},
+                        {"model", model_ ? model_json(*model_) : Json()},
+                        {"figures", figures_json(metrics_)}});
+}
+
+void Service::last_launch(const ExchangePtr& exchange) {
+  if (!model_->read_trace)
+    return reply_error(exchange, {.status = 404,
+                                  .message = "the kernel is not traced: start mkc serve with --trace-steps",
+                                  .type = "not_found_error",
+                                  .code = "not_traced"});
+  loop_->between_launches([this, exchange, model = model_]() mutable {
+    auto trace = std::make_shared<mkrt::Result<std::string>>(model->read_trace());
+    // The exchange belongs to the server's thread, and ends there.
+    server_->post([exchange = std::move(exchange), trace = std::move(trace)] {
+      if (!trace->ok())
+        return reply_error(exchange,
+                           {.status = 500, .message = trace->error().message, .type = "device_error"});
+      exchange->reply({.status = 200, .body = std::move(trace->value())});
+    });
+  });
 }
 
 std::optional<ApiError> Service::why_not_now() const {

@@ -59,7 +59,11 @@ class Service {
   };
 
   static const std::vector<Route>& routes();
+  static const Route* find_route(const HttpRequest& request, std::string& allowed);
+  const char* status() const;
   void health(const ExchangePtr& exchange);
+  void state(const ExchangePtr& exchange);
+  void last_launch(const ExchangePtr& exchange);
   void generate(const ExchangePtr& exchange, HttpRequest request);
   void submit(const ExchangePtr& exchange, const std::string& path, PreparedRequest prepared,
               Clock::time_point arrived);

@@ -81,7 +81,9 @@ std::vector<std::string> batch_file_seeds() {
   return {
       "{\"prompt\": \"Once\", \"max_new_tokens\": 3, \"temperature\": 0.5, \"top_k\": 4, \"seed\": 7}\n"
       "{\"prompt_ids\": [1, 2, 3], \"arrive_at_step\": 2, \"top_p\": 0.9, \"min_p\": 0.1, "
-      "\"repetition_penalty\": 1.5, \"logprobs\": 2}\n\n"};
+      "\"repetition_penalty\": 1.5, \"logprobs\": 2}\n\n"
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"priority\": -1, "
+      "\"stop_token_ids\": [2], \"allowed_token_ids\": [1, 2]}\n"};
 }
 
 }  // namespace mkc::attack

@@ -109,13 +109,15 @@ TEST_CASE("a result and the first message read back are those written") {
   DeviceReady ready{
       {.max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8},
       "cpu",
-      {1, 2}};
+      {1, 2},
+      true};
   write_ready(ready, bytes);
   DeviceReady ready_read;
   REQUIRE(read_ready(bytes, ready_read));
   CHECK(ready_read.limits == ready.limits);
   CHECK(ready_read.device == "cpu");
   CHECK(ready_read.end_ids == ready.end_ids);
+  CHECK(ready_read.traced);
   CHECK_FALSE(read_ready(std::span(bytes).first(bytes.size() - 1), ready_read));
 }
 

@@ -1,6 +1,6 @@
 // A server whose model is a FakeModel, for tests of what takes time or goes wrong. Arguments are NAME=NUMBER:
 // step_ms, fail_at (a launch), max_requests, max_waiting, request_timeout, client_timeout, grace,
-// max_connections, max_body_bytes, load_ms. Prints the port.
+// max_connections, max_body_bytes, load_ms, traced, trace_fails. Prints the port.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "runtime/session/trace.h"
 #include "tests/unit/engine/fake_model.h"
 #include "tools/serve/run_service.h"
 
@@ -52,6 +53,20 @@ mkrt::Result<std::string> render(const nlohmann::ordered_json& messages,
   return text + (variables.at("add_generation_prompt").get<bool>() ? "<assistant>" : "");
 }
 
+// Returns the trace file of one worker that ran a task of the grid l0.norm.
+mkrt::Result<std::string> read_trace() {
+  mkrt::Trace trace;
+  trace.device = trace.model = "fake";
+  trace.timed = true;
+  trace.grids = {"l0.norm"};
+  trace.requests = {{1, 1}};
+  trace.tracks.resize(mkrt::kTracks);
+  trace.tracks[0].stamps = {{0, 0, 0, mkrt::kTaskReached, 0, 0},
+                            {1000, 0, 0, mkrt::kTaskBegun, 0, 0},
+                            {3000, 1, 0, mkrt::kTaskEnded, 0, 0}};
+  return mkrt::to_json(trace);
+}
+
 int64_t number(const std::map<std::string, int64_t>& given, const std::string& name, int64_t otherwise) {
   const auto found = given.find(name);
   return found == given.end() ? otherwise : found->second;
@@ -93,6 +108,10 @@ int main(int argc, char** argv) {
   model.tokenizer = std::move(tokenizer.value());
   model.render_chat = render;
   model.limits = limits;
+  model.device = "none";
+  if (number(given, "traced", 0)) model.read_trace = read_trace;
+  if (number(given, "trace_fails", 0))
+    model.read_trace = [] { return mkrt::Result<std::string>(mkrt::Error{"device: error: is gone"}); };
   const auto run = [&]() -> mkrt::Status {
     std::this_thread::sleep_for(std::chrono::milliseconds(number(given, "load_ms", 0)));
     serve_engine(running, std::move(model), engine.value());

@@ -3,15 +3,18 @@ Usage: http_test.py FAKE_SERVER
 """
 import json
 import random
+import re
 import signal
 import socket
 import sys
 import threading
 import unittest
+from pathlib import Path
 
 from client import LIMIT_S, ServerCase, events_of, joined, whole
 
 FAKE = sys.argv[1]
+PAGE = Path(__file__).resolve().parents[3] / "tools" / "serve" / "page"
 BODY = {"prompt": [1, 2, 3], "max_tokens": 8}
 LONG = {"prompt": [1, 2, 3], "max_tokens": 4000}
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -56,6 +59,56 @@ class HttpTest(ServerCase):
         for kind in ("text/plain", "", "application/jsonp"):
             self.is_error(server.post(COMPLETIONS, BODY, {"Content-Type": kind}), 415, "invalid_request_error", kind)
         self.assertEqual(server.post(COMPLETIONS, BODY, {"Content-Type": "Application/JSON; charset=utf-8"})[0], 200)
+
+    def test_the_files_of_the_web_page(self):
+        server = self.fake(ready=False, load_ms=500)  # the page comes before the model
+        names = {path.name: path.read_bytes() for path in PAGE.glob("[a-z]*")}
+        kinds = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+                 ".svg": "image/svg+xml"}
+        for name, expected in names.items():
+            path = "/" if name == "index.html" else f"/page/{name}"
+            status, response, text = server.send("GET", path)
+            self.assertEqual((status, text), (200, expected), path)
+            self.assertEqual(response.headers["Content-Type"], kinds[Path(name).suffix])
+            self.assertEqual(response.headers["X-Content-Type-Options"], "nosniff")
+            policy = response.headers["Content-Security-Policy"]
+            self.assertIn("default-src 'none'", policy)
+            self.assertNotIn("unsafe", policy)
+            status, response, text = server.send("HEAD", path)
+            self.assertEqual((status, response.headers["Content-Length"], text), (200, str(len(expected)), b""))
+            self.assertEqual(server.send("POST", path, {})[1].headers["Allow"], "GET")
+        for path in ("/page/none.js", "/page/", "/page", "/page/index.html", "/index.html", "/page/../README.md", "/page/.clang-format",
+                     "/page/main.js/", "/page/%6dain.js"):
+            self.is_error(server.get(path), 404, "not_found_error", path)
+            self.assertEqual(server.send("HEAD", path)[0], 404)
+        for path in re.findall(rb'(?:src|href)="(/[^"]*)"', names["index.html"]):
+            self.assertEqual(server.send("GET", path.decode())[0], 200, path)
+
+    def test_the_state(self):
+        server = self.fake(ready=False, load_ms=500)
+        status, state = server.get("/debug/state")
+        self.assertEqual((status, state["status"], state["model"]), (200, "loading", None))
+        server.until(lambda: server.get("/debug/state")[1]["status"] == "ok")
+        self.assertEqual(server.get("/debug/state")[1]["model"],
+                         {"name": "fake", "device": "none", "chat": True, "traced": False, "positions": 4096, "max_requests": 4,
+                          "sampling": {"temperature": 0, "top_p": 1, "top_k": 0, "min_p": 0, "repetition_penalty": 1}})
+        server.post(COMPLETIONS, BODY)
+        figures = server.get("/debug/state")[1]["figures"]
+        self.assertEqual(figures, {"running": 0, "waiting": 0, "pages": 1024, "pages_used": 0, "steps": figures["steps"],
+                                   "prompt_tokens": 3, "generation_tokens": 8})
+
+    def test_the_trace_of_a_launch(self):
+        self.is_error(self.fake().get("/debug/step"), 404, "not_found_error", "start mkc serve with --trace-steps")
+        self.is_error(self.fake(trace_fails=1).get("/debug/step"), 500, "device_error", "is gone")
+        server = self.fake(traced=1, step_ms=20)
+        trace = server.get("/debug/step")[1]
+        self.assertEqual((trace["grids"], trace["tracks"][0]["stamps"][-5:]), (["l0.norm"], [3000, 3, 0, 1, 0]))
+        connection, response = server.open_stream(COMPLETIONS, {**LONG, "max_tokens": 100})
+        for _ in range(3):  # between the launches of a request
+            self.assertEqual(server.get("/debug/step")[1], trace)
+        self.assertEqual(server.get("/health")[1]["requests"], 1)
+        self.assertTrue(response.read().endswith(b"data: [DONE]\n\n"))
+        connection.close()
 
     def test_requests_that_are_no_http(self):
         server = self.fake(max_body_bytes=1000)

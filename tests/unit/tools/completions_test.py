@@ -14,7 +14,7 @@ from shells import SHELLS  # noqa: E402
 
 BUILD, SOURCE, SHELL = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 MACHINES = sorted([path.stem for path in (SOURCE / "scheduler" / "machine").glob("*.json")] + ["native"])
-COMMANDS = ["check", "compile", "completions", "doctor", "explain", "inspect", "man", "run", "serve", "simulate", "trace"]
+COMMANDS = ["chat", "check", "compile", "completions", "doctor", "explain", "inspect", "man", "run", "serve", "simulate", "trace"]
 # Lines to complete -> what is offered. The files are those of setUpClass.
 OFFERS = {
     "mkc ": COMMANDS,
@@ -37,6 +37,7 @@ OFFERS = {
     "mkc compile --trace my": ["my.json"],  # the model: --trace takes no value here
     "mkc run --device e": ["emulator"],
     "mkc serve --dev": ["--device"],
+    "mkc chat --sys": ["--system"],
     "mkc check two": ["two words.mkir"],
     "mkc doctor ": [],
     "mkc man ": [],

@@ -31,6 +31,7 @@ class RenderTest(unittest.TestCase):
         self.root = Path(tempfile.mkdtemp())
         (self.root / "docs").mkdir()
         shutil.copy(ROOT / "README.md", self.root)
+        shutil.copy(ROOT / "docs" / "serving.md", self.root / "docs")
         shutil.copytree(ROOT / "tools" / "bench" / "results", self.root / "results")
 
     def render(self, *more):

@@ -1,4 +1,4 @@
-#include "tools/serve/chat_messages.h"
+#include "tools/chat_messages.h"
 
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ void check_content(const JsonNode& content) {
 
 }  // namespace
 
-void check_messages(const JsonNode& node, ApiRequest&) {
+void check_messages(const JsonNode& node) {
   if (!node.raw().is_array() || node.raw().empty() || node.raw().size() > kMaxMessages)
     return node.fail_expected(fmt::format("an array of 1 to {} messages", kMaxMessages));
   for (const JsonNode& message : node.items()) {
@@ -51,7 +51,7 @@ void check_messages(const JsonNode& node, ApiRequest&) {
   }
 }
 
-void check_template_variables(const JsonNode& node, ApiRequest&) {
+void check_template_variables(const JsonNode& node) {
   for (const auto& [name, value] : node.members())
     if (name == "messages" || name == "add_generation_prompt" || name == "chat_template")
       value.fail_expected("another name: this one is set by its own field");

@@ -1,19 +1,18 @@
-// Messages of a chat, as clients send them.
+// Messages of a chat, as clients of mkc serve and batch files give them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "runtime/base/json_node.h"
-#include "tools/serve/api_request.h"
 
 namespace mkc {
 
 // Checks a list of messages. Each has a role, and content that is text, null, or a list of parts of text.
 // Faults name the message: another role, a part that is no text, an unknown key with a value.
-void check_messages(const mkrt::JsonNode& node, ApiRequest& request);
+void check_messages(const mkrt::JsonNode& node);
 
 // Checks further variables of the chat template: an object without the names that mkc sets.
-void check_template_variables(const mkrt::JsonNode& node, ApiRequest& request);
+void check_template_variables(const mkrt::JsonNode& node);
 
 // Returns checked messages with each list of parts joined to one text, by line feeds.
 nlohmann::ordered_json plain_messages(nlohmann::ordered_json messages);

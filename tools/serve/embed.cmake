@@ -1,0 +1,29 @@
+# Writes OUTPUT, a source that holds the files of FOLDER as web_files() (web_files.h).
+file(GLOB files LIST_DIRECTORIES false RELATIVE ${FOLDER} ${FOLDER}/[a-z]*)
+set(arrays "")
+set(rows "")
+set(number 0)
+foreach(name ${files})
+  file(READ ${FOLDER}/${name} hex HEX)
+  string(REGEX REPLACE "(..)" "'\\\\x\\1'," bytes "${hex}")
+  string(APPEND arrays "constexpr char kFile${number}[] = {${bytes}};\n")
+  string(APPEND rows "    {\"${name}\", {kFile${number}, sizeof kFile${number}}},\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[#include "tools/serve/web_files.h"
+
+namespace mkc {
+namespace {
+
+@arrays@
+constexpr WebFile kFiles[] = {
+@rows@};
+
+}  // namespace
+
+std::span<const WebFile> web_files() {
+  return kFiles;
+}
+
+}  // namespace mkc
+]])
