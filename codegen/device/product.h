@@ -24,7 +24,7 @@ constexpr u32 kKeptOperand = 16;  // most bytes of one k-step's activations that
 // `Operand`: this lane's activations of one k-step, shared by all strips of the block.
 // load() reads the operand at column `col + ahead`.
 // step() adds the products of one k-step.
-// add_scaled() adds other sums, multiplied with scales of rows g and g + 8.
+// add_scaled() adds other sums, multiplied with scales of rows g and g + 8, if `adds` says so.
 // scale() multiplies the sums with the scales of rows g and g + 8.
 // store() writes the warp's sums.
 //
@@ -111,9 +111,12 @@ struct Mma {
     MK_UNROLL
     for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(sum[i], by[i % 4 / 2], 0.0f);
   }
-  MK_INLINE void add_scaled(const Mma& of, f32x2 by) {
+  MK_INLINE void add_scaled(const Mma& of, f32x2 by, bool adds = true) {
     MK_UNROLL
-    for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(of.sum[i], by[i % 4 / 2], sum[i]);
+    for (u32 i = 0; i < Eights * 4; ++i) {
+      const f32 added = __builtin_fmaf(of.sum[i], by[i % 4 / 2], sum[i]);
+      sum[i] = adds ? added : sum[i];
+    }
   }
   // token_of() is the token of sum i. entry_of() is the index of sum i in [token][row].
   MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kMma8Tokens + lane % 4 * 2 + i % 2; }
@@ -262,20 +265,22 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
       AS3 const Words* stage =
           (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
-      at_index<Stages>(strip, [&](u32 s) {
-        if constexpr (W::grouped) {
+      if constexpr (W::grouped) {
+        MK_UNROLL
+        for (u32 group = 0; group < full_steps / W::group_steps; ++group) {
+          if (group * W::group_steps >= mine) continue;
+          Accumulator of;
+          of.clear();
           MK_UNROLL
-          for (u32 group = 0; group < full_steps / W::group_steps; ++group) {
-            if (group * W::group_steps >= mine) continue;
-            Accumulator of;
-            of.clear();
-            MK_UNROLL
-            for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i)
-              of.step(W::unpack(stage[i * kWarpLanes]), operand[i]);
-            sums[s].add_scaled(of,
-                               Shape::group_scales(w.lane(), stage - w.lane() + steps * kWarpLanes, group));
-          }
-        } else if (!kept) {
+          for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i)
+            of.step(W::unpack(stage[i * kWarpLanes]), operand[i]);
+          const f32x2 scales = Shape::group_scales(w.lane(), stage - w.lane() + steps * kWarpLanes, group);
+          MK_UNROLL
+          for (u32 s = 0; s < Stages; ++s) sums[s].add_scaled(of, scales, s == strip);
+        }
+      }
+      at_index<W::grouped ? 0 : Stages>(strip, [&](u32 s) {
+        if (!kept) {
           for (u32 i = 0; i < mine; ++i)
             sums[s].step(W::unpack(stage[i * kWarpLanes]),
                          Accumulator::load(w.lane(), rows, col(tile), i * Shape::step_cols));

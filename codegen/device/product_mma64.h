@@ -106,7 +106,6 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     Sums part[Mma64Share<Strips>::max];
     MK_UNROLL
     for (Sums& p : part) p.clear();
-    Sums group[W::grouped ? Mma64Share<Strips>::max : 1];  // sums of the current group of columns
     AS3 const Words* stage = nullptr;
     MK_ROLLED
     for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
@@ -122,22 +121,32 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
       const auto words_of = [&](u32 s, u32 step) {
         return stage + Shape::words_at(a, tile, steps, share.first + s * share.apart, step);
       };
-      MK_UNROLL
-      for (u32 i = 0; i < Shape::full_steps; ++i) {
-        if (i >= steps) continue;
-        const typename Sums::Operand operand = rows.operand<X>(w.lane(), share.token, i);
+      if constexpr (W::grouped) {
+        // One strip at a time needs one more set of sums. Operands are read again for each strip.
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
           if (s >= share.count) continue;
-          const u32x4 weights = W::unpack(words_of(s, i)[w.lane()]);
-          if constexpr (W::grouped) {
-            if (i % W::group_steps == 0) group[s].clear();
-            group[s].step(weights, operand);
-            if ((i + 1) % W::group_steps == 0)
-              part[s].add_scaled(group[s],
-                                 Shape::group_scales(w.lane(), words_of(s, steps), i / W::group_steps));
-          } else {
-            part[s].step(weights, operand);
+          MK_ROLLED
+          for (u32 group = 0; group * W::group_steps < steps; ++group) {
+            Sums of;
+            of.clear();
+            MK_UNROLL
+            for (u32 i = 0; i < W::group_steps; ++i) {
+              const u32 step = group * W::group_steps + i;
+              of.step(W::unpack(words_of(s, step)[w.lane()]), rows.operand<X>(w.lane(), share.token, step));
+            }
+            part[s].add_scaled(of, Shape::group_scales(w.lane(), words_of(s, steps), group));
+          }
+        }
+      } else {
+        MK_UNROLL
+        for (u32 i = 0; i < Shape::full_steps; ++i) {
+          if (i >= steps) continue;
+          const typename Sums::Operand operand = rows.operand<X>(w.lane(), share.token, i);
+          MK_UNROLL
+          for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
+            if (s >= share.count) continue;
+            part[s].step(W::unpack(words_of(s, i)[w.lane()]), operand);
           }
         }
       }

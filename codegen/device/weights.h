@@ -76,10 +76,11 @@ using WeightsInt4 = WeightsInt4Of<WeightType::kInt4>;
 using WeightsInt4Group32 = WeightsInt4Of<WeightType::kInt4Group32>;
 
 // MK_EACH_WEIGHT_FORMAT(M) is M(name, format) for each format. Bodies have the name as their suffix.
-#define MK_EACH_WEIGHT_FORMAT(M)                                                                 \
-  M(f32, WeightsF32)                                                                             \
-  M(f16, WeightsF16)                                                                             \
-  M(bf16, WeightsBf16) M(e4m3, WeightsE4m3) M(e4m3_block, WeightsE4m3Block) M(int4, WeightsInt4) \
-      M(int4_group32, WeightsInt4Group32)
+#define MK_EACH_WEIGHT_FORMAT(M) \
+  M(f32, WeightsF32)             \
+  M(f16, WeightsF16)             \
+  M(bf16, WeightsBf16)           \
+  M(e4m3, WeightsE4m3)           \
+  M(e4m3_block, WeightsE4m3Block) M(int4, WeightsInt4) M(int4_group32, WeightsInt4Group32)
 
 }  // namespace mk

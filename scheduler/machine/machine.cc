@@ -83,24 +83,29 @@ class Reader {
     return points;
   }
 
-  // Reads the rates of products for each format of weights, or of attention for each format of caches.
-  LoopRates loop_rates(const char* key, bool caches) {
+  // Reads the rates of a loop for each type. Formats with groups may be left out, and then have the rates of
+  // e4m3.
+  LoopRates loop_rates(const char* key) {
     LoopRates rates{};
     const json* value = figure(key);
     if (!value) return rates;
     const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
     bool good = value->is_object();
-    std::vector<std::string_view> names;
+    size_t known = 0;
     for (const mkrt::WeightType type : mkrt::kWeightTypes) {
-      if (caches && mkrt::weight_format(type).grouped()) continue;
-      names.emplace_back(mkrt::weight_format(type).name);
-      const auto entry = good ? value->find(mkrt::weight_format(type).name) : value->end();
-      good = good && entry != value->end() && entry->is_array() && entry->size() == 2 &&
-             is_positive((*entry)[0]) && is_positive((*entry)[1]);
-      if (good) rates[static_cast<size_t>(type)] = {(*entry)[0].get<double>(), (*entry)[1].get<double>()};
+      const mkrt::WeightFormat format = mkrt::weight_format(type);
+      LoopRate& rate = rates[static_cast<size_t>(type)];
+      if (!good || (format.grouped() && !value->contains(format.name))) {
+        rate = rates[static_cast<size_t>(mkrt::WeightType::kE4m3)];
+        continue;
+      }
+      const auto entry = value->find(format.name);
+      good = entry != value->end() && entry->is_array() && entry->size() == 2 && is_positive((*entry)[0]) &&
+             is_positive((*entry)[1]);
+      if (good) rate = {(*entry)[0].get<double>(), (*entry)[1].get<double>()}, ++known;
     }
-    if (!good || value->size() != names.size())
-      fail(fmt::format("{} must have two positive numbers for each of {}", key, fmt::join(names, ", ")));
+    if (!good || value->size() != known)
+      fail(fmt::format("{} must have two positive numbers for each of f32, f16, bf16 and e4m3", key));
     return rates;
   }
 
@@ -172,10 +177,10 @@ void read_gpu(Reader& read, Machine& m) {
 void read_processor(Reader& read, Machine& m) {
   m.group_tokens = static_cast<uint32_t>(read.count("group_tokens", 64));
   m.group_rows = static_cast<uint32_t>(read.count("group_rows", 64));
-  m.product = read.loop_rates("product_per_ns", false);
-  m.attend = read.loop_rates("attend_per_ns", true);
-  m.product_stream = read.loop_rates("product_stream_per_ns", false);
-  m.attend_stream = read.loop_rates("attend_stream_per_ns", true);
+  m.product = read.loop_rates("product_per_ns");
+  m.attend = read.loop_rates("attend_per_ns");
+  m.product_stream = read.loop_rates("product_stream_per_ns");
+  m.attend_stream = read.loop_rates("attend_stream_per_ns");
 }
 
 }  // namespace

@@ -1,12 +1,35 @@
-"""This module writes a checkpoint of a published shape whose layers' products have 8-bit weights
-(compressed-tensors, by channel). The file is sparse, because the compiler reads only names, types and shapes.
+"""This module writes a checkpoint of a published shape whose layers' products have codes: 8-bit floats by row
+or by block, or 4-bit integers by groups of 128 columns. The file is sparse, because the compiler reads only names, types and shapes.
 """
 import json
 import struct
 
 LAYERS = 2
-WEIGHTS = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
-QUANTIZATION = {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": {"weights": WEIGHTS}}}
+BLOCK = GROUP = 128
+
+
+def compressed(form, **weights):
+    return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": {"weights": weights}}}
+
+
+QUANTIZATION = {
+    "e4m3": compressed("float-quantized", num_bits=8, type="float", strategy="channel", symmetric=True),
+    "e4m3_block": {"quant_method": "fp8", "weight_block_size": [BLOCK, BLOCK]},
+    "int4": compressed("pack-quantized", num_bits=4, type="int", strategy="group", group_size=GROUP),
+}
+
+
+def coded_tensors(name, rows, cols, coding):
+    """Yields name, type, bytes of an element, and shape of each tensor of a coded matrix."""
+    if coding == "int4":
+        yield name + "_packed", "I32", 4, [rows, cols // 8]
+        yield name + "_scale", "BF16", 2, [rows, cols // GROUP]
+        return
+    yield name, "F8_E4M3", 1, [rows, cols]
+    if coding == "e4m3":
+        yield name + "_scale", "BF16", 2, [rows, 1]
+    else:
+        yield name + "_scale_inv", "F32", 4, [-(-rows // BLOCK), -(-cols // BLOCK)]
 
 
 def plain_tensors(config):
@@ -32,12 +55,12 @@ def plain_tensors(config):
                 ("gate", [ffn, hidden]), ("up", [ffn, hidden]), ("down", [hidden, ffn])))
 
 
-def write_coded(source, to):
+def write_coded(source, to, coding="e4m3"):
     """Writes a quantized checkpoint to the folder `to`. The shape is that of the folder `source`, with fewer
-    layers.
+    layers. `coding` is a key of QUANTIZATION.
     """
     config = json.loads((source / "config.json").read_text())
-    config.update(num_hidden_layers=LAYERS, quantization_config=QUANTIZATION)
+    config.update(num_hidden_layers=LAYERS, quantization_config=QUANTIZATION[coding])
     header, end = {}, 0
 
     def add(name, dtype, shape, width):
@@ -50,8 +73,8 @@ def write_coded(source, to):
 
     for name, shape in plain_tensors(config):
         if name.endswith("_proj.weight"):
-            add(name, "F8_E4M3", shape, 1)
-            add(name + "_scale", "BF16", [shape[0], 1], 2)
+            for coded, dtype, width, of_coded in coded_tensors(name, *shape, coding):
+                add(coded, dtype, of_coded, width)
         else:
             add(name, "BF16", shape, 2)
     text = json.dumps(header).encode()

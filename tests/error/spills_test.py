@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from coded_checkpoint import write_coded
+from coded_checkpoint import QUANTIZATION, write_coded
 from command import ROOT, Command
 
 CONFIGS = [path for folder in ("tools/bench/configs", "tests/fixtures/configs") for path in sorted((ROOT / folder).iterdir())]
@@ -31,12 +31,12 @@ class Spills(Command):
                     self.assertEqual(json.loads(out)["spill_bytes"], 0)
 
     def test_no_shape_spills_that_unpacks_its_weights(self):
-        for n, config in enumerate(CODED):
-            for target in sorted({target for _, target in WAYS}) if ALL else [WAYS[n][1]]:
-                with self.subTest(f"{config.name} of e4m3, {target}"), tempfile.TemporaryDirectory() as directory:
+        for n, (config, coding) in enumerate(itertools.product(CODED, QUANTIZATION)):
+            for tokens, target in WAYS if ALL else [WAYS[n % len(WAYS)]]:
+                with self.subTest(f"{config.name} of {coding}, {tokens} tokens, {target}"), tempfile.TemporaryDirectory() as directory:
                     coded = pathlib.Path(directory) / config.name
-                    write_coded(config, coded)
-                    code, out, err = self.mkc("compile", coded, "--target", target, "--max-tokens", "256", "--json", "-o", "a.cubin")
+                    write_coded(config, coded, coding)
+                    code, out, err = self.mkc("compile", coded, "--target", target, "--max-tokens", tokens, "--json", "-o", "a.cubin")
                     self.assertEqual(code, 0, err)
                     if "no assembler" in err:
                         self.skipTest("no assembler")

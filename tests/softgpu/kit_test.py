@@ -146,7 +146,8 @@ class Ways:
         done = subprocess.run(list(map(str, command)), env=environment(self.build, SOFTGPU_SMS="16") if device == "cuda" else None,
                               capture_output=True, text=True, timeout=400)
         expect(done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr}")
-        return [json.loads(line)["new_ids"] for line in done.stdout.splitlines()]
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        return [answer["new_ids"] for answer in sorted(answers, key=lambda answer: answer["line"])]
 
     def test_all(self):
         file = self.folder / "requests.jsonl"

@@ -84,7 +84,8 @@ def stories(runner, cubin="tiny-stories", count=None, limit=None):
     each story."""
     folder = HERE / "models" / "tiny-stories"
     told = json.loads((folder / "greedy.json").read_text())[:count]
-    emulated = [json.loads(line)["new_ids"] for line in (folder / "emulator.jsonl").read_text().splitlines()]
+    answers = [json.loads(line) for line in (folder / "emulator.jsonl").read_text().splitlines()]
+    emulated = [answer["new_ids"] for answer in sorted(answers, key=lambda answer: answer["line"])]
     places = {"transformers'": [], "the emulator's": []}
     for story, on_emulator in zip(told, emulated):
         got = runner.run("tiny-stories", "--prompt-ids", ids(story["prompt_ids"]), "--max-new-tokens",

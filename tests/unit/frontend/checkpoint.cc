@@ -159,14 +159,14 @@ std::string packed_error(const std::vector<int64_t>& codes, const std::vector<in
 
 TEST_CASE("codes of 4 bits have words and scales of whole groups") {
   const std::string q = "model.layers.0.self_attn.q_proj.weight";
-  CHECK(packed_error({32, 2}, {32, 1}) == "");
+  CHECK(packed_error({32, 4}, {32, 1}) == "");
   CHECK(packed_error({32, 3}, {32, 1}) ==
         "model.safetensors: error: tensor \"" + q +
-            "_packed\" is I32 [32, 3], expected I32 [32, 2], 8 codes in a word");
-  CHECK(packed_error({32, 2}, {}) ==
+            "_packed\" is I32 [32, 3], expected I32 [32, 4], 8 codes in a word");
+  CHECK(packed_error({32, 4}, {}) ==
         "model.safetensors: error: missing tensor \"" + q + "_scale\", the scales of \"" + q + "_packed\"");
   for (const std::vector<int64_t>& scales : {std::vector<int64_t>{32, 2}, {32, 3}, {16, 1}, {32}, {32, 0}})
-    CHECK(packed_error({32, 2}, scales)
+    CHECK(packed_error({32, 4}, scales)
               .find("expected bf16, f16 or f32 [32, n], a scale for each row or for each "
                     "group of a multiple of 32 columns") != std::string::npos);
 }
