@@ -78,12 +78,6 @@ void add_float_forms(Forms& f) {
     };
     return u64{one(a >> 32, b >> 32, c >> 32)} << 32 | one(a, b, c);
   }>();
-  f["fma.rn.bf16x2"] = map<+[](u32 a, u32 b, u32 c) {
-    const auto one = [](u32 x, u32 y, u32 z) {
-      return bf16_of_exact(double{of_bf16(x)} * of_bf16(y) + of_bf16(z));
-    };
-    return u32{one(a >> 16, b >> 16, c >> 16)} << 16 | one(a & 0xffff, b & 0xffff, c & 0xffff);
-  }>();
   f["max.f32 of three"] =
       map<+[](float a, float b, float c) { return greater(greater(a, b), c); }>();  // PTX ISA 8.8, sm_100 on
   f["max.f32"] = map<+[](float a, float b) { return greater(a, b); }>();
@@ -101,6 +95,33 @@ void add_float_forms(Forms& f) {
       map<+[](float a) { return static_cast<float>(1 / std::sqrt(static_cast<double>(a))); }>();
   f["rcp.approx.ftz.f32"] = map<+[](float a) { return flush(1 / flush(a)); }>();
   f["rcp.rn.f32"] = map<+[](float a) { return 1 / a; }>();
+}
+
+// Returns the results of two halves, each computed without rounding and then rounded once.
+template <class Compute>
+u32 bf16_halves(u32 a, u32 b, u32 c, const Compute& compute) {
+  const auto one = [&](u32 shift) {
+    const auto half = [&](u32 word) { return double{of_bf16(word >> shift & 0xffff)}; };
+    return u32{bf16_of_exact(compute(half(a), half(b), half(c)))} << shift;
+  };
+  return one(16) | one(0);
+}
+
+void add_bf16x2_forms(Forms& f) {
+  f["fma.rn.bf16x2"] = map<+[](u32 a, u32 b, u32 c) {
+    return bf16_halves(a, b, c, [](double x, double y, double z) { return x * y + z; });
+  }>();
+  for (const std::string& rounding : {"", ".rn"}) {
+    f["add" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
+      return bf16_halves(a, b, 0, [](double x, double y, double) { return x + y; });
+    }>();
+    f["sub" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
+      return bf16_halves(a, b, 0, [](double x, double y, double) { return x - y; });
+    }>();
+    f["mul" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
+      return bf16_halves(a, b, 0, [](double x, double y, double) { return x * y; });
+    }>();
+  }
 }
 
 void add_convert_forms(Forms& f) {

@@ -7,6 +7,7 @@ Forms make() {
   Forms forms;
   add_integer_forms(forms);
   add_float_forms(forms);
+  add_bf16x2_forms(forms);
   add_convert_forms(forms);
   add_compare_forms(forms);
   add_warp_forms(forms);

@@ -24,6 +24,7 @@ using Forms = std::unordered_map<std::string, Form>;
 
 void add_integer_forms(Forms&);
 void add_float_forms(Forms&);
+void add_bf16x2_forms(Forms&);  // arithmetic of two bf16 halves
 void add_convert_forms(Forms&);
 void add_compare_forms(Forms&);
 void add_warp_forms(Forms&);

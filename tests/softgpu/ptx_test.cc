@@ -27,6 +27,14 @@ TEST_CASE("Integers: fields, permutations, shifts and high halves are those of t
         0xfffffffe);
 }
 
+TEST_CASE("Floats: two halves of bf16 are rounded once, to even") {
+  const std::string halves = "mov.b32 %r1, 0x4300430f; mov.b32 %r2, 0x3f803f80; mov.b32 %r3, 0xc308c308; ";
+  CHECK(results(halves + "fma.rn.bf16x2 %r0, %r1, %r2, %r3;")[0] == 0xc10040e0);  // 128 - 136, 143 - 136
+  CHECK(results(halves + "add.bf16x2 %r0, %r1, %r3;")[0] == 0xc10040e0);
+  CHECK(results(halves + "sub.rn.bf16x2 %r0, %r1, %r3;")[0] == 0x4384438c);  // 264, and 279, which is a tie
+  CHECK(results(halves + "mul.bf16x2 %r0, %r1, %r3;")[0] == 0xc688c698);     // -17408, and -19448
+}
+
 TEST_CASE("Floats: conversions round to even, saturate and order their halves") {
   CHECK(results("mov.b32 %r1, 0f3F808000; mov.b32 %r2, 0f3F818000; cvt.rn.bf16x2.f32 %r0, %r1, %r2;")[0] ==
         0x3f803f82);
