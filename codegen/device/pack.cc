@@ -1,29 +1,12 @@
 // Pack converts rows as a checkpoint has them to the packed layout (runtime/abi/packing.h). Each session does
 // so once, when it is opened.
+#include "codegen/device/pack.h"
+
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
 namespace {
-
-template <u32 Bits>
-struct Unsigned {
-  using Type = u32;
-};
-template <>
-struct Unsigned<8> {
-  using Type = uint8_t;
-};
-template <>
-struct Unsigned<16> {
-  using Type = uint16_t;
-};
-
-// packed_row() is the row of the packed matrix that takes row `row` of these rows.
-MK_INLINE u64 packed_row(const MkPack& p, u64 row) {
-  const u64 r = p.first + row;
-  return p.sources == 1 ? r : (r / p.group * p.sources + p.source) * p.group + r % p.group;
-}
 
 // The elements that a lane has of a k-step of one row are contiguous in the checkpoint. These elements are
 // two pieces, of one or two columns each.
@@ -64,21 +47,14 @@ MK_INLINE void pack_nibbles(const MkPack& p, const PackedShape& shape, u64 threa
   }
 }
 
-// pack_group_scales() writes the scales of a format's groups. The first of the rows that share a scale gives
-// it.
+// pack_group_scales() writes the scales of a format's groups.
 template <class W>
 MK_INLINE void pack_group_scales(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
-  const u64 groups = (p.cols + W::row.group_cols - 1) / W::row.group_cols;
-  for (u64 i = thread; i < p.rows * groups; i += threads) {
-    const u64 row = packed_row(p, i / groups);
-    if (row % W::row.group_rows != 0) continue;
-    const f32 scale = ((AS1 const f32*)p.group_scales)[i];
-    AS1 char* to = (AS1 char*)p.to + group_scale_offset(shape, row, i % groups * W::row.group_cols);
-    if constexpr (W::group_scale_bytes == F16::bytes)
-      F16::store(to, scale);
-    else
-      *(AS1 f32*)to = scale;
-  }
+  const u64 groups = groups_of<W>(p);
+  for (u64 i = thread; i < p.rows * groups; i += threads)
+    put_group_scale<W>(p, i / groups, i % groups, [&](u64 row, u64 group) {
+      return group_scale_offset(shape, row, group * W::row.group_cols);
+    });
 }
 
 template <class W>

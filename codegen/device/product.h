@@ -278,21 +278,22 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           MK_UNROLL
           for (u32 s = 0; s < Stages; ++s) sums[s].add_scaled(of, scales, s == strip);
         }
+      } else {
+        at_index<Stages>(strip, [&](u32 s) {
+          if (!kept) {
+            for (u32 i = 0; i < mine; ++i)
+              sums[s].step(W::unpack(stage[i * kWarpLanes]),
+                           Accumulator::load(w.lane(), rows, col(tile), i * Shape::step_cols));
+          } else if (mine == full_steps) {
+            MK_UNROLL
+            for (u32 i = 0; i < full_steps; ++i) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i]);
+          } else {
+            MK_UNROLL
+            for (u32 i = 0; i + 1 < full_steps; ++i)
+              if (i < mine) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i]);
+          }
+        });
       }
-      at_index<W::grouped ? 0 : Stages>(strip, [&](u32 s) {
-        if (!kept) {
-          for (u32 i = 0; i < mine; ++i)
-            sums[s].step(W::unpack(stage[i * kWarpLanes]),
-                         Accumulator::load(w.lane(), rows, col(tile), i * Shape::step_cols));
-        } else if (mine == full_steps) {
-          MK_UNROLL
-          for (u32 i = 0; i < full_steps; ++i) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i]);
-        } else {
-          MK_UNROLL
-          for (u32 i = 0; i + 1 < full_steps; ++i)
-            if (i < mine) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i]);
-        }
-      });
       // All strips are scaled, others than this one by 1. LLVM would merge the copies that at_index() makes
       // of this code, and keep the sums in local memory.
       if constexpr (W::scaled)

@@ -17,7 +17,6 @@ struct Format {
   // k-steps that share scales, and what these have behind the k-steps of a part.
   static constexpr u32 group_steps = grouped ? row.group_cols / row.step_cols : 1;
   static constexpr u32 group_words = row.group_bytes / sizeof(Words);
-  static constexpr u32 group_scale_bytes = row.group_bytes * row.group_rows / kStripRows;  // of one scale
   static_assert(sizeof(Words) == row.bytes_of(kLaneOperandBytes));
 };
 

@@ -1,5 +1,7 @@
 // Pack converts rows as a checkpoint has them to the processor's layout (layout.h). Each session does so
 // once, when it is opened.
+#include "codegen/device/pack.h"
+
 #include "codegen/processor/layout.h"
 #include "codegen/processor/worker.h"
 
@@ -8,12 +10,6 @@ namespace mk {
 namespace {
 
 constexpr u64 kBlockCols = 64;  // columns that are written together for all rows of a strip
-
-// packed_row() is the row of the packed matrix that takes row `row` of these rows.
-MK_INLINE u64 packed_row(const MkPack& p, u64 row) {
-  const u64 r = p.first + row;
-  return p.sources == 1 ? r : (r / p.group * p.sources + p.source) * p.group + r % p.group;
-}
 
 // pack_cols() writes columns [col, end) of rows [row, row + rows).
 template <class W, class Element>
@@ -44,48 +40,24 @@ MK_INLINE void pack_words(const MkPack& p, const PackedShape& shape, u64 first, 
   }
 }
 
-// pack_group_scales() writes the scales of a format's groups. The first of the rows that share a scale gives
-// it.
+// pack_group_scales() writes the scales of a format's groups.
 template <class W>
 MK_INLINE void pack_group_scales(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
-  const u64 groups = (p.cols + W::row.group_cols - 1) / W::row.group_cols;
-  for (u64 row = first; row < end; ++row) {
-    const u64 to_row = packed_row(p, row), in_strip = to_row % kStripRows;
-    if (in_strip % W::row.group_rows != 0) continue;
-    char* strip = (char*)p.to + to_row / kStripRows * shape.strip_bytes;
-    for (u64 group = 0; group < groups; ++group) {
-      const f32 scale = ((const f32*)p.group_scales)[row * groups + group];
-      char* to =
-          strip + group_scales_offset(W::row, group) + in_strip / W::row.group_rows * W::group_scale_bytes;
-      if constexpr (W::group_scale_bytes == F16::bytes)
-        *(uint16_t*)to = (uint16_t)f16_bits(scale);
-      else
-        *(f32*)to = scale;
-    }
-  }
+  for (u64 row = first; row < end; ++row)
+    for (u64 group = 0; group < groups_of<W>(p); ++group)
+      put_group_scale<W>(p, row, group, [&](u64 to_row, u64 of) {
+        return to_row / kStripRows * shape.strip_bytes + group_scales_offset(W::row, of) +
+               to_row % kStripRows / W::row.group_rows * one_scale_bytes(W::row);
+      });
 }
-
-// Bits<n> is an integer of n bits.
-template <u32 Width>
-struct Bits {
-  using Type = u32;
-};
-template <>
-struct Bits<16> {
-  using Type = uint16_t;
-};
-template <>
-struct Bits<8> {
-  using Type = uint8_t;
-};
 
 template <class W>
 MK_INLINE void pack_elements(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
   for (u64 row = first; row < end; row += kStripRows) {
     const u64 rows = end - row < kStripRows ? end - row : kStripRows;
     for (u64 col = 0; col < p.cols; col += kBlockCols)
-      pack_cols<W, typename Bits<W::row.bits>::Type>(p, shape, row, rows, col,
-                                                     col + kBlockCols < p.cols ? col + kBlockCols : p.cols);
+      pack_cols<W, typename Unsigned<W::row.bits>::Type>(
+          p, shape, row, rows, col, col + kBlockCols < p.cols ? col + kBlockCols : p.cols);
   }
 }
 

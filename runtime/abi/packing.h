@@ -111,6 +111,10 @@ __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
   return kMma64Strips / strips;
 }
 
+// one_scale_bytes() is the bytes of one scale of a group.
+MKRT_CONSTEXPR uint32_t one_scale_bytes(const WeightFormat& format) {
+  return format.group_bytes * format.group_rows / kStripRows;
+}
 // group_scale_bytes() is the bytes of the scales of all groups of `cols` columns of a strip.
 MKRT_CONSTEXPR uint32_t group_scale_bytes(const WeightFormat& format, uint32_t cols) {
   return format.grouped() ? cols / format.group_cols * format.group_bytes : 0;
@@ -215,11 +219,10 @@ constexpr uint64_t group_scale_offset(const PackedShape& s, uint64_t row, uint64
   const uint64_t k_slice = col / (s.padded_cols / kKSlices), in_k_slice = col % (s.padded_cols / kKSlices);
   const uint64_t max = s.tile_cols / kKSlices, tile = in_k_slice / max;
   const uint64_t cols = tile + 1 == s.tiles ? s.tail_cols / kKSlices : max;  // of the K slice in the tile
-  const uint64_t scale_bytes = s.format.group_bytes * s.format.group_rows / kStripRows;
   return row / kStripRows * s.strip_bytes + tile * full_tile_bytes(s.format) +
          k_slice * k_slice_bytes(s, tile) + cols * kStripRows * s.format.bits / 8 +
          in_k_slice % max / s.format.group_cols * s.format.group_bytes +
-         row % kStripRows / s.format.group_rows * scale_bytes;
+         row % kStripRows / s.format.group_rows * one_scale_bytes(s.format);
 }
 
 // scale_offset() is the byte offset of a row's scale behind a K slice.

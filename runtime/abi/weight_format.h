@@ -16,6 +16,7 @@ constexpr WeightType kWeightTypes[] = {WeightType::kF32,        WeightType::kF16
 constexpr uint32_t kKSlices = 8;       // of a strip's columns (packing.h)
 constexpr uint32_t kScaleBlock = 128;  // rows and columns of a checkpoint's block with a scale of its own
 
+// The defaults are those of formats that matrix instructions multiply as 2-byte operands.
 struct WeightFormat {
   const char* name;    // names of DType and Element
   const char* stored;  // type of the checkpoint's tensor (safetensors); several codes may share an element
@@ -23,14 +24,15 @@ struct WeightFormat {
   // The type that the weights are multiplied as, and that activations are rounded to. f32 is multiplied by
   // multiply-adds, 2-byte types by matrix instructions.
   WeightType operand;
-  uint32_t operand_bits;
-  uint32_t tile_cols;     // columns of a full tile
-  uint32_t step_cols;     // columns of a k-step
-  uint32_t block_strips;  // strips that products of few tokens multiply together
-  uint32_t scale_bytes;   // bytes of the rows' f32 scales behind each K slice of a strip; 0: rows have none
-  // What names of tensors have behind the weight's name: of its codes, and of its scales. A checkpoint has
-  // scales of the first name, or else of the second. Null: no such name.
-  const char* scales;
+  uint32_t operand_bits = 16;
+  uint32_t tile_cols = 512;   // columns of a full tile
+  uint32_t step_cols = 16;    // columns of a k-step
+  uint32_t block_strips = 4;  // strips that products of few tokens multiply together
+  uint32_t scale_bytes =
+      0;  // bytes of the rows' f32 scales behind each K slice of a strip; 0: rows have none
+  // The weight's name and one of these suffixes name its tensors. A checkpoint has scales of the first name,
+  // or else of the second. Null: no such name.
+  const char* scales = nullptr;
   const char* other_scales = nullptr;
   const char* codes = "";
   // Columns of a tile's part of a K slice share scales in groups. A group's scales take `group_bytes` bytes
@@ -66,40 +68,16 @@ MKRT_CONSTEXPR WeightFormat weight_format(WeightType type) {
               .operand_bits = 32,
               .tile_cols = 256,
               .step_cols = 8,
-              .block_strips = 1,
-              .scale_bytes = 0,
-              .scales = nullptr};
+              .block_strips = 1};
     case kF16:
-      return {.name = "f16",
-              .stored = "F16",
-              .bits = 16,
-              .operand = kF16,
-              .operand_bits = 16,
-              .tile_cols = 512,
-              .step_cols = 16,
-              .block_strips = 4,
-              .scale_bytes = 0,
-              .scales = nullptr};
+      return {.name = "f16", .stored = "F16", .bits = 16, .operand = kF16};
     case kBf16:
-      return {.name = "bf16",
-              .stored = "BF16",
-              .bits = 16,
-              .operand = kBf16,
-              .operand_bits = 16,
-              .tile_cols = 512,
-              .step_cols = 16,
-              .block_strips = 4,
-              .scale_bytes = 0,
-              .scales = nullptr};
+      return {.name = "bf16", .stored = "BF16", .bits = 16, .operand = kBf16};
     case kE4m3:
       return {.name = "e4m3",
               .stored = "F8_E4M3",
               .bits = 8,
               .operand = kBf16,
-              .operand_bits = 16,
-              .tile_cols = 512,
-              .step_cols = 16,
-              .block_strips = 4,
               .scale_bytes = 64,
               .scales = "_scale",
               .other_scales = "_scale_inv"};
@@ -108,11 +86,6 @@ MKRT_CONSTEXPR WeightFormat weight_format(WeightType type) {
               .stored = "F8_E4M3",
               .bits = 8,
               .operand = kBf16,
-              .operand_bits = 16,
-              .tile_cols = 512,
-              .step_cols = 16,
-              .block_strips = 4,
-              .scale_bytes = 0,
               .scales = "_scale_inv",
               .other_scales = "_scale",
               .group_cols = 32,
@@ -124,10 +97,6 @@ MKRT_CONSTEXPR WeightFormat weight_format(WeightType type) {
               .stored = "I32",
               .bits = 4,
               .operand = kBf16,
-              .operand_bits = 16,
-              .tile_cols = 512,
-              .step_cols = 16,
-              .block_strips = 4,
               .scale_bytes = 64,
               .scales = "_scale",
               .codes = "_packed",

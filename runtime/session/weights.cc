@@ -66,7 +66,7 @@ void set_scales(const ManifestWeight& w, float value, std::span<std::byte> out) 
   const WeightFormat& format = shape.format;
   const float of_rows = format.grouped() ? 1 : value;
   const auto half = static_cast<uint16_t>(f32_to_f16(value));
-  const uint32_t bytes = format.group_bytes * format.group_rows / kStripRows;  // of a group's scale
+  const uint32_t bytes = one_scale_bytes(format);
   const void* of_groups = bytes == sizeof(half) ? static_cast<const void*>(&half) : &value;
   for (uint64_t matrix = 0; matrix < w.stack && format.scaled(); ++matrix)
     for (uint64_t row = 0; row < shape.strips * kStripRows; ++row) {
