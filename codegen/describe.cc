@@ -152,25 +152,8 @@ struct Describer {
 }  // namespace
 
 mkrt::Element element_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return mkrt::Element::kF32;
-    case DType::f16:
-      return mkrt::Element::kF16;
-    case DType::bf16:
-      return mkrt::Element::kBf16;
-    case DType::e4m3:
-      return mkrt::Element::kE4m3;
-    case DType::e4m3_block:
-      return mkrt::Element::kE4m3Block;
-    case DType::int4:
-      return mkrt::Element::kInt4;
-    case DType::int4_group32:
-      return mkrt::Element::kInt4Group32;
-    case DType::i32:
-      return mkrt::Element::kI32;
-  }
-  MKC_BUG("unknown dtype");
+  const auto type = find_weight_type(dtype);
+  return type ? static_cast<mkrt::Element>(*type) : mkrt::Element::kI32;
 }
 
 uint32_t shared_bytes(const Schedule& schedule, const Engines& engines) {

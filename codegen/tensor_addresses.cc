@@ -118,8 +118,8 @@ const std::vector<TensorAddresses::Place>& TensorAddresses::strip_places(TensorI
       places[mkrt::packed_offset(shape, row, col) / lane.bytes] = {row, col, true};
   // The scales of a group belong to its columns and to all rows of the strip.
   for (uint32_t col = 0; col < shape.padded_cols && shape.format.grouped(); col += shape.format.group_cols)
-    for (uint64_t at = 0; at < shape.format.group_bytes; at += lane.bytes)
-      places[(mkrt::group_scale_offset(shape, 0, col) + at) / lane.bytes] = {0, col, true};
+    for (uint64_t at = 0; at < shape.format.group_bytes(); at += lane.bytes)
+      places[(mkrt::group_offset(shape, 0, col) + at) / lane.bytes] = {0, col, true};
   // The scales behind a K slice belong to all its columns and to all rows of the strip.
   for (uint32_t k_slice = 0; k_slice < mkrt::kKSlices && shape.format.scale_bytes != 0; ++k_slice)
     for (uint64_t at = 0; at < shape.format.scale_bytes; at += lane.bytes)

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frontend/fields.h"
+#include "runtime/artefact/stored_matrix.h"
 
 namespace mkc {
 namespace {
@@ -25,7 +26,7 @@ Result<DType> config_dtype(const Scope& scope) {
 // Tells whether weights may have the type without scales.
 bool is_plain(DType dtype) {
   const std::optional<mkrt::WeightType> type = find_weight_type(dtype);
-  return type && !mkrt::weight_format(*type).scaled();
+  return type && !mkrt::weight_format(*type).coded();
 }
 
 // Returns the name that the file has for the tensor's type.
@@ -33,13 +34,12 @@ std::string type_of(const CheckpointTensor& tensor) {
   return tensor.stored.empty() ? dtype_name(tensor.dtype) : tensor.stored;
 }
 
-// Returns the name of the tensor that has a matrix as codes of 4 bits.
-std::string codes_of(const std::string& name) {
-  return name + mkrt::weight_format(mkrt::WeightType::kInt4).codes;
-}
-
-int64_t blocks_of(int64_t size) {
-  return (size + mkrt::kScaleBlock - 1) / mkrt::kScaleBlock;
+// Returns the type as safetensors calls it.
+std::string stored_type(const CheckpointTensor& tensor) {
+  if (!tensor.stored.empty()) return tensor.stored;
+  if (tensor.dtype == DType::i32) return "I32";
+  if (tensor.dtype == DType::e4m3) return "F8_E4M3";
+  return mkrt::weight_format(*find_weight_type(tensor.dtype)).stored;
 }
 
 // Tells whether the text fits the pattern. `*` stands for any text.
@@ -68,9 +68,9 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
                                                      tensors[place->second].file));
     }
   }
-  MKC_TRY(quantized, read_quantization(*scope.config));
+  MKC_TRY(quantized, read_quantization(*scope.config, directory));
   checkpoint.quantized_ = quantized;
-  if (tensors.empty() && quantized != Quantization::kNone) {
+  if (tensors.empty() && quantized) {
     return scope.config->error(config_value(*scope.config, "quantization_config").place,
                                "the config alone does not say which weights are quantized, expected "
                                "model.safetensors beside it");
@@ -87,9 +87,10 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
   if (tensors_.empty()) return dtype_;
   const auto found = by_name_.find(name);
   const bool matrix = shape.size() == 2;
-  if (found == by_name_.end() && matrix && quantized_ == Quantization::kInt4 &&
-      by_name_.contains(codes_of(name)))
-    return take_int4(name, shape);
+  if (quantized_ && matrix) {
+    MKC_TRY(dtype, take_quantized(name, shape));
+    if (dtype) return *dtype;
+  }
   if (found == by_name_.end()) {
     std::vector<std::string> unused;
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -105,8 +106,6 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
     return error_at({tensor.file}, fmt::format("tensor \"{}\" has shape [{}], expected [{}]", name,
                                                fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
   }
-  if (quantized_ == Quantization::kE4m3 && matrix && tensor.dtype == DType::e4m3)
-    return take_e4m3(name, shape);
   if (dtype_from_.empty()) {
     if (!is_plain(tensor.dtype)) {
       return error_at({tensor.file},
@@ -122,66 +121,26 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
   return dtype_;
 }
 
-const CheckpointTensor* Checkpoint::take_if_there(const std::string& name) {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return nullptr;
-  used_[found->second] = true;
-  return &tensors_[found->second];
+void Checkpoint::mark_used(const std::string& name) {
+  if (const auto found = by_name_.find(name); found != by_name_.end()) used_[found->second] = true;
 }
 
-Result<DType> Checkpoint::take_e4m3(const std::string& name, const std::vector<int64_t>& shape) {
-  const mkrt::WeightFormat block = mkrt::weight_format(mkrt::WeightType::kE4m3Block);
-  const CheckpointTensor* scales = take_if_there(name + block.scales);
-  if (!scales) scales = take_if_there(name + block.other_scales);
-  const std::string module = name.substr(0, name.rfind('.') + 1);
-  take_if_there(module + "input_scale");  // of activations as 8-bit floats; mkc keeps bf16, which is closer
-  const std::vector<std::vector<int64_t>> of_rows = {{shape[0], 1}, {shape[0]}, {1}, {}, {1, 1}};
-  const std::vector<int64_t> of_blocks = {blocks_of(shape[0]), blocks_of(shape[1])};
-  const std::string expected = fmt::format(
-      "[{}, 1], [1] or [{}], a scale for each row, for all, or for each block "
-      "of {} x {}",
-      shape[0], fmt::join(of_blocks, ", "), mkrt::kScaleBlock, mkrt::kScaleBlock);
-  if (!scales)
-    return error_at({tensors_[by_name_.at(name)].file},
-                    fmt::format("missing tensor \"{}{}\" or \"{}{}\", expected {}", name, block.scales, name,
-                                block.other_scales, expected));
-  if (is_plain(scales->dtype) && std::ranges::count(of_rows, scales->shape) != 0) return DType::e4m3;
-  if (is_plain(scales->dtype) && scales->shape == of_blocks) return DType::e4m3_block;
-  return error_at({scales->file},
-                  fmt::format("tensor \"{}\" is {} [{}], expected bf16, f16 or f32 {}", scales->name,
-                              type_of(*scales), fmt::join(scales->shape, ", "), expected));
-}
-
-Result<DType> Checkpoint::take_int4(const std::string& name, const std::vector<int64_t>& shape) {
-  const mkrt::WeightFormat wide = mkrt::weight_format(mkrt::WeightType::kInt4),
-                           narrow = mkrt::weight_format(mkrt::WeightType::kInt4Group32);
-  const CheckpointTensor& codes = *take_if_there(codes_of(name));
-  const CheckpointTensor* scales = take_if_there(name + wide.scales);
-  take_if_there(name + "_shape");
-  constexpr int64_t kCodes = 8;  // in a word
-  const std::vector<int64_t> words{shape[0], shape[1] / kCodes};
-  if (codes.dtype != DType::i32 || codes.shape != words || shape[1] % kCodes != 0)
-    return error_at(
-        {codes.file},
-        fmt::format("tensor \"{}\" is {} [{}], expected I32 [{}], {} codes in a word", codes.name,
-                    type_of(codes), fmt::join(codes.shape, ", "), fmt::join(words, ", "), kCodes));
-  if (!scales)
-    return error_at({codes.file}, fmt::format("missing tensor \"{}{}\", the scales of \"{}\"", name,
-                                              wide.scales, codes.name));
-  const bool rows = is_plain(scales->dtype) && scales->shape.size() == 2 && scales->shape[0] == shape[0] &&
-                    scales->shape[1] > 0 && shape[1] % scales->shape[1] == 0;
-  const int64_t group = rows ? shape[1] / scales->shape[1] : 0;
-  const auto fits = [&](const mkrt::WeightFormat& format) {
-    return rows && (scales->shape[1] == 1 || group % format.group_cols == 0);
+Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
+                                                        const std::vector<int64_t>& shape) {
+  const mkrt::FindTensor find = [&](const std::string& tensor) -> std::optional<mkrt::TensorHeader> {
+    const auto found = by_name_.find(tensor);
+    if (found == by_name_.end()) return {};
+    const CheckpointTensor& t = tensors_[found->second];
+    return mkrt::TensorHeader{t.name, stored_type(t), t.file, t.shape};
   };
-  if (fits(wide) && shape[1] % col_quantum(wide) == 0) return DType::int4;
-  if (fits(narrow)) return DType::int4_group32;
-  return error_at(
-      {scales->file},
-      fmt::format("tensor \"{}\" is {} [{}], expected bf16, f16 or f32 [{}, n], a scale for each row or "
-                  "for each group of a multiple of {} columns",
-                  scales->name, type_of(*scales), fmt::join(scales->shape, ", "), shape[0],
-                  narrow.group_cols));
+  MKC_TRY(stored, mkrt::find_stored_matrix(find, name, static_cast<uint64_t>(shape[0]),
+                                           static_cast<uint64_t>(shape[1]), quantized_->symmetric));
+  if (!stored) return std::optional<DType>();
+  for (const std::string& tensor :
+       {stored->codes, stored->scales, stored->factor, stored->zeros, stored->column_group})
+    mark_used(tensor);
+  for (const std::string& tensor : stored->beside) mark_used(tensor);
+  return std::optional(static_cast<DType>(stored->type));
 }
 
 Error Checkpoint::unexpected(const std::string& name, const std::string& expected) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,18 +53,16 @@ class Checkpoint {
   DType dtype() const { return dtype_; }
 
  private:
-  // Returns a tensor and marks it as taken, or null.
-  const CheckpointTensor* take_if_there(const std::string& name);
-  // Take a quantized matrix with its scales, and return its dtype.
-  Result<DType> take_e4m3(const std::string& name, const std::vector<int64_t>& shape);
-  Result<DType> take_int4(const std::string& name, const std::vector<int64_t>& shape);
+  // Takes the tensors of a quantized matrix and returns its dtype, or nothing where the matrix is plain.
+  Result<std::optional<DType>> take_quantized(const std::string& name, const std::vector<int64_t>& shape);
+  void mark_used(const std::string& name);
 
   std::span<const CheckpointTensor> tensors_;
   std::string directory_;
   std::map<std::string, size_t> by_name_;
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
-  Quantization quantized_ = Quantization::kNone;
+  std::optional<Quantization> quantized_;  // nothing: the config says nothing of quantized weights
   std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };
 

@@ -243,7 +243,7 @@ class GraphBuilder {
   // Products alone take weights that have scales.
   Status check_quantized(OpKind op, const Tensor& tensor) const {
     const bool weight = tensor.kind == TensorKind::kWeight && tensor.shape.size() >= 2;
-    if (!weight || !weight_format(tensor).scaled()) return {};
+    if (!weight || !weight_format(tensor).coded()) return {};
     if (op == OpKind::kLinear || op == OpKind::kExpertLinear) return {};
     const std::string expected = fmt::format("bf16, f16 or f32 for op {}", op_schema(op).name);
     return checkpoint_.unexpected(mkc::source_name(tensor, 0), expected);

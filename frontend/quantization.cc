@@ -4,13 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "frontend/formula.h"
+#include "frontend/json.h"
 
 namespace mkc {
 namespace {
 
 constexpr const char* kConfig = "quantization_config";
+constexpr const char* kModelopt = "quantization";  // of hf_quant_config.json
 
 // Expected is a key of the config with the values that it may have.
 struct Expected {
@@ -31,7 +34,8 @@ Status expect(const Document& config, const Expected& expected) {
   if (std::ranges::count(expected.allowed, value) > 0) return {};
   std::vector<std::string> allowed;
   for (const Node& node : expected.allowed) allowed.push_back(text_of(node));
-  const Place place = value.place.line != 0 ? value.place : config_value(config, kConfig).place;
+  const std::string section = expected.key.substr(0, expected.key.find('.'));
+  const Place place = value.place.line != 0 ? value.place : config_value(config, section).place;
   return config.error(
       place, fmt::format("{} is {}, expected {}", expected.key, text_of(value), fmt::join(allowed, " or ")));
 }
@@ -58,72 +62,143 @@ Node block_node() {
   return list_node({mkrt::kScaleBlock, mkrt::kScaleBlock});
 }
 
-// Returns what a group of the format "float-quantized" may say: 8-bit floats with a scale for the tensor,
-// each row, or each block. Activations may be asked for as 8-bit floats; mkc keeps bf16, which is closer.
-std::vector<Expected> float_group(const std::string& group) {
-  const std::string weights = group + ".weights.";
-  return {{weights + "num_bits", {int_node(8)}},
-          {weights + "type", {string_node("float")}},
-          {weights + "strategy", string_nodes({"channel", "tensor", "block"})},
-          {weights + "block_structure", {block_node(), null_node()}},
-          {weights + "symmetric", {bool_node(true), null_node()}},
-          {group + ".output_activations", {null_node()}}};
+std::vector<Node> int_nodes(const std::vector<int64_t>& values) {
+  std::vector<Node> nodes;
+  for (const int64_t value : values) nodes.push_back(int_node(value));
+  return nodes;
 }
 
-// Returns what a group of the format "pack-quantized" may say: integers of 4 bits around 0, with a scale for
-// each row or each group of columns.
-std::vector<Expected> packed_group(const std::string& group) {
+// Formats of compressed-tensors whose codes are 4-bit floats, and the columns that share a scale.
+struct Float4 {
+  const char *format, *strategy;
+  int64_t group_cols;
+};
+constexpr Float4 kFloat4[] = {{"nvfp4-pack-quantized", "tensor_group", 16},
+                              {"mxfp4-pack-quantized", "group", 32}};
+
+// Returns what a group of a format may say. Activations may be asked for as 8-bit or 4-bit floats where
+// weights are floats; mkc keeps bf16, which is closer.
+std::vector<Expected> group_of(const std::string& group, const std::string& format) {
   const std::string weights = group + ".weights.";
-  return {{weights + "num_bits", {int_node(4)}},
-          {weights + "type", {string_node("int")}},
-          {weights + "strategy", string_nodes({"group", "channel"})},
-          {weights + "symmetric", {bool_node(true), null_node()}},
-          {weights + "actorder", {null_node(), string_node("static"), string_node("weight")}},
-          {group + ".input_activations", {null_node()}},
-          {group + ".output_activations", {null_node()}}};
+  const bool integers = format == "pack-quantized";
+  const auto* float4 = std::ranges::find(kFloat4, format, &Float4::format);
+  const bool floats4 = float4 != std::end(kFloat4);
+  std::vector<Expected> keys{{weights + "num_bits", int_nodes(integers  ? std::vector<int64_t>{4, 8}
+                                                              : floats4 ? std::vector<int64_t>{4}
+                                                                        : std::vector<int64_t>{8})},
+                             {weights + "type", {string_node(integers ? "int" : "float")}},
+                             {group + ".output_activations", {null_node()}}};
+  const auto add = [&](const std::string& key, std::vector<Node> allowed) {
+    keys.push_back({key, std::move(allowed)});
+  };
+  if (integers) {
+    add(weights + "strategy", string_nodes({"group", "channel"}));
+    add(weights + "actorder", {null_node(), string_node("static"), string_node("weight")});
+    add(group + ".input_activations", {null_node()});
+    return keys;
+  }
+  add(weights + "symmetric", {bool_node(true), null_node()});
+  if (floats4) {
+    add(weights + "strategy", {string_node(float4->strategy)});
+    add(weights + "group_size", {int_node(float4->group_cols)});
+    return keys;
+  }
+  add(weights + "strategy", string_nodes({"channel", "tensor", "block"}));
+  add(weights + "block_structure", {block_node(), null_node()});
+  return keys;
 }
 
-// Reads the config of compressed-tensors 0.20 (compressed_tensors/quantization/quant_args.py).
-Result<Quantization> read_compressed_tensors(const Document& config, const Node& quantization) {
-  const std::string at = std::string(kConfig) + ".";
-  MKC_TRY_STATUS(expect(config, {at + "format", string_nodes({"float-quantized", "pack-quantized"})}));
-  const bool packed = config_value(config, at + "format") == string_node("pack-quantized");
+// Reads the config of compressed-tensors 0.20 (compressed_tensors/quantization/quant_args.py). A group has
+// the config's format, or a format of its own.
+Status check_compressed_tensors(const Document& config, const std::string& at) {
+  const std::vector<Node> formats =
+      string_nodes({"float-quantized", "pack-quantized", kFloat4[0].format, kFloat4[1].format});
+  std::vector<Node> of_config = formats;
+  of_config.push_back(string_node("mixed-precision"));
+  MKC_TRY_STATUS(expect(config, {at + "format", of_config}));
   const Node groups = config_value(config, at + "config_groups");
   if (!groups.is(Node::Kind::kMap) || groups.keys.empty())
-    return config.error(groups.place.line != 0 ? groups.place : quantization.place,
+    return config.error(groups.place.line != 0 ? groups.place : config_value(config, kConfig).place,
                         fmt::format("{}config_groups is {}, expected a map of groups", at, describe(groups)));
   for (const std::string& name : groups.keys) {
     const std::string group = at + "config_groups." + name;
-    MKC_TRY_STATUS(expect_all(config, packed ? packed_group(group) : float_group(group)));
+    const bool own = config_value(config, at + "format") == string_node("mixed-precision") ||
+                     !config_value(config, group + ".format").is(Node::Kind::kNull);
+    if (own) MKC_TRY_STATUS(expect(config, {group + ".format", formats}));
+    const Node format = config_value(config, own ? group + ".format" : at + "format");
+    MKC_TRY_STATUS(expect_all(config, group_of(group, format.string)));
   }
-  return packed ? Quantization::kInt4 : Quantization::kE4m3;
+  return {};
 }
 
-// Reads the config of the method "fp8" (transformers, quantizers/quantizer_finegrained_fp8.py; DeepSeek-V3).
-Result<Quantization> read_fp8(const Document& config) {
-  const std::string at = std::string(kConfig) + ".";
-  MKC_TRY_STATUS(
-      expect_all(config, {{at + "fmt", {string_node("e4m3"), null_node()}},
-                          {at + "weight_block_size", {block_node(), null_node()}},
-                          {at + "scale_fmt", {null_node(), string_node("float"), string_node("ue8m0")}}}));
-  return Quantization::kE4m3;
+std::vector<Node> boolean_nodes() {
+  return {bool_node(true), bool_node(false), null_node()};
+}
+
+// Method is a `quant_method` with the values of its keys.
+struct Method {
+  const char* name;
+  std::vector<Expected> keys;
+};
+
+// Returns the methods but for compressed-tensors. Sources: transformers 5.23, quantizers/ (fp8, awq, gptq,
+// auto-round), and ModelOpt's hf_quant_config.json.
+std::vector<Method> methods(const std::string& at) {
+  return {{"fp8",
+           {{at + "fmt", {string_node("e4m3"), null_node()}},
+            {at + "weight_block_size", {block_node(), null_node()}},
+            {at + "scale_fmt", {null_node(), string_node("float"), string_node("ue8m0")}}}},
+          {"gptq",
+           {{at + "bits", int_nodes({4, 8})},
+            {at + "sym", boolean_nodes()},
+            {at + "checkpoint_format", {string_node("gptq"), string_node("gptq_v2"), null_node()}}}},
+          {"awq",
+           {{at + "bits", {int_node(4)}},
+            {at + "version", {string_node("gemm"), string_node("GEMM"), null_node()}},
+            {at + "zero_point", boolean_nodes()}}},
+          {"auto-round",
+           {{at + "bits", int_nodes({4, 8})},
+            {at + "sym", boolean_nodes()},
+            {at + "data_type", {string_node("int"), null_node()}},
+            {at + "packing_format",
+             {string_node("auto_round:auto_gptq"), string_node("auto_round:auto_awq"), null_node()}}}},
+          {"modelopt", {{at + "quant_algo", string_nodes({"NVFP4", "FP8"})}}}};
+}
+
+// Scales of caches are tensors of the checkpoint. --kv-dtype says what the cache is.
+Status check_cache_scheme(const Document& config, const std::string& cache) {
+  if (config_value(config, cache).is(Node::Kind::kNull)) return {};
+  return expect_all(config, {{cache + ".num_bits", {int_node(8)}},
+                             {cache + ".type", {string_node("float")}},
+                             {cache + ".dynamic", {bool_node(false), null_node()}}});
+}
+
+// Reads hf_quant_config.json, which ModelOpt writes.
+Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
+  const std::string path = directory + "/hf_quant_config.json";
+  if (!std::filesystem::exists(path)) return std::optional<Quantization>();
+  MKC_TRY(source, read_source(path));
+  MKC_TRY(document, parse_json(std::move(source)));
+  MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
+  return std::optional(Quantization{});
 }
 
 }  // namespace
 
-Result<Quantization> read_quantization(const Document& config) {
-  const Node quantization = config_value(config, kConfig);
-  if (quantization.is(Node::Kind::kNull)) return Quantization::kNone;
+Result<std::optional<Quantization>> read_quantization(const Document& config, const std::string& directory) {
+  if (config_value(config, kConfig).is(Node::Kind::kNull)) return read_modelopt(directory);
   const std::string at = std::string(kConfig) + ".";
-  MKC_TRY_STATUS(expect(config, {at + "quant_method", string_nodes({"compressed-tensors", "fp8"})}));
-  // Scales of caches are tensors of the checkpoint. --kv-dtype says what the cache is.
-  const std::string cache = at + "kv_cache_scheme";
-  if (!config_value(config, cache).is(Node::Kind::kNull))
-    MKC_TRY_STATUS(expect_all(config, {{cache + ".num_bits", {int_node(8)}},
-                                       {cache + ".type", {string_node("float")}},
-                                       {cache + ".dynamic", {bool_node(false), null_node()}}}));
-  if (config_value(config, at + "quant_method") == string_node("fp8")) return read_fp8(config);
-  return read_compressed_tensors(config, quantization);
+  std::vector<Node> names{string_node("compressed-tensors")};
+  for (const Method& method : methods(at)) names.push_back(string_node(method.name));
+  MKC_TRY_STATUS(expect(config, {at + "quant_method", names}));
+  MKC_TRY_STATUS(check_cache_scheme(config, at + "kv_cache_scheme"));
+  const Node name = config_value(config, at + "quant_method");
+  if (name == names[0]) MKC_TRY_STATUS(check_compressed_tensors(config, at));
+  for (const Method& method : methods(at))
+    if (name.string == method.name) MKC_TRY_STATUS(expect_all(config, method.keys));
+  Quantization quantization;
+  quantization.symmetric = config_value(config, at + "sym") == bool_node(true);
+  return std::optional(quantization);
 }
 
 }  // namespace mkc

@@ -25,25 +25,8 @@ int64_t dtype_bytes(DType t) {
 }
 
 const char* dtype_name(DType t) {
-  switch (t) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::e4m3:
-      return "e4m3";
-    case DType::e4m3_block:
-      return "e4m3_block";
-    case DType::int4:
-      return "int4";
-    case DType::int4_group32:
-      return "int4_group32";
-    case DType::i32:
-      return "i32";
-  }
-  MKC_BUG("unknown dtype");
+  const auto type = find_weight_type(t);
+  return type ? mkrt::weight_format(*type).name : "i32";
 }
 
 Result<DType> parse_dtype(std::string_view s) {
@@ -55,9 +38,8 @@ Result<DType> parse_dtype(std::string_view s) {
 }
 
 std::optional<mkrt::WeightType> find_weight_type(DType t) {
-  for (const mkrt::WeightType type : mkrt::kWeightTypes)
-    if (mkrt::weight_format(type).name == std::string_view(dtype_name(t))) return type;
-  return {};
+  if (t == DType::i32) return {};
+  return static_cast<mkrt::WeightType>(t);
 }
 
 mkrt::WeightType weight_type(const Tensor& weight) {

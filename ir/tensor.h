@@ -14,10 +14,14 @@
 
 namespace mkc {
 
-// The dtypes from e4m3_block to int4_group32 are formats of weights alone (runtime/abi/weight_format.h).
-enum class DType : uint8_t { f32, f16, bf16, e4m3, e4m3_block, int4, int4_group32, i32 };
-constexpr DType kDTypes[] = {DType::f32,        DType::f16,  DType::bf16,         DType::e4m3,
-                             DType::e4m3_block, DType::int4, DType::int4_group32, DType::i32};
+// A dtype is that of a weight format, or an integer. Formats with groups are of weights alone
+// (runtime/abi/weight_format.h).
+#define MKC_NAME(name, enumerator) name,
+enum class DType : uint8_t { MKRT_EACH_WEIGHT_TYPE(MKC_NAME) i32 };
+#undef MKC_NAME
+#define MKC_DTYPE(name, enumerator) DType::name,
+constexpr DType kDTypes[] = {MKRT_EACH_WEIGHT_TYPE(MKC_DTYPE) DType::i32};
+#undef MKC_DTYPE
 constexpr DType kCacheDTypes[] = {DType::bf16, DType::f16, DType::f32, DType::e4m3};
 // Returns the bytes of one element, and 1 for codes of 4 bits.
 int64_t dtype_bytes(DType t);

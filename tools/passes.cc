@@ -25,9 +25,11 @@ namespace {
 // Returns the dtype of a type of weights that safetensors calls so, or of indices.
 std::optional<DType> dtype_of(std::string_view stored) {
   if (stored == "I32") return DType::i32;
+  if (stored == "F8_E4M3") return DType::e4m3;
   for (const mkrt::WeightType type : mkrt::kWeightTypes)
-    if (mkrt::weight_format(type).stored == stored)
-      return parse_dtype(mkrt::weight_format(type).name).value();
+    if (const mkrt::WeightFormat format = mkrt::weight_format(type);
+        !format.coded() && format.stored == stored)
+      return static_cast<DType>(type);
   return {};
 }
 

@@ -347,9 +347,9 @@ void mkd_loader_end(Worker*);
 void mkb_product_rows(Worker*, const ProductArgs*);
 void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_squares(Worker*, const ProductArgs*);
-#define MK_DECLARE_PRODUCT(name, W) \
+#define MK_DECLARE_PRODUCT(name, type) \
   void mkb_product_##name(Worker*, const ProductArgs*, u32 task, u32 strips);
-MK_EACH_WEIGHT_FORMAT(MK_DECLARE_PRODUCT)
+MKRT_EACH_WEIGHT_TYPE(MK_DECLARE_PRODUCT)
 void mkb_split_k_reduce(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
@@ -370,9 +370,9 @@ void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
 void mkb_expert_rows(Worker*, const ExpertArgs*, u32 active_experts);
-#define MK_DECLARE_EXPERT(name, W) \
+#define MK_DECLARE_EXPERT(name, type) \
   void mkb_expert_##name(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
-MK_EACH_WEIGHT_FORMAT(MK_DECLARE_EXPERT)
+MKRT_EACH_WEIGHT_TYPE(MK_DECLARE_EXPERT)
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_row(Worker*, const RowArgs*, u32 row, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);

@@ -58,11 +58,11 @@ MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts)
   consumer_barrier();
 }
 
-#define MK_EXPERT(name, W)                                                                       \
+#define MK_EXPERT(name, type)                                                                    \
   MK_BODY void mkb_expert_##name(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) { \
-    run<W>(*w, *a, block, active_expert);                                                        \
+    run<WeightsOf<WeightType::type>>(*w, *a, block, active_expert);                              \
   }
-MK_EACH_WEIGHT_FORMAT(MK_EXPERT)
+MKRT_EACH_WEIGHT_TYPE(MK_EXPERT)
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
   f32 sum_squares = 0;

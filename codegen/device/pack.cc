@@ -47,14 +47,13 @@ MK_INLINE void pack_nibbles(const MkPack& p, const PackedShape& shape, u64 threa
   }
 }
 
-// pack_group_scales() writes the scales of a format's groups.
+// pack_groups() writes the scales and zero points of a format's groups.
 template <class W>
-MK_INLINE void pack_group_scales(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
+MK_INLINE void pack_groups(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
   const u64 groups = groups_of<W>(p);
   for (u64 i = thread; i < p.rows * groups; i += threads)
-    put_group_scale<W>(p, i / groups, i % groups, [&](u64 row, u64 group) {
-      return group_scale_offset(shape, row, group * W::row.group_cols);
-    });
+    put_group<W>(p, i / groups, i % groups,
+                 [&](u64 row, u64 group) { return group_offset(shape, row, group * W::row.group_cols); });
 }
 
 template <class W>
@@ -64,7 +63,7 @@ MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
     pack_nibbles(p, shape, thread, threads);
   else
     pack_rows<W>(p, shape, thread, threads);
-  if constexpr (W::grouped) pack_group_scales<W>(p, shape, thread, threads);
+  if constexpr (W::grouped) pack_groups<W>(p, shape, thread, threads);
   if constexpr (W::scaled)
     for (u64 i = thread; i < p.rows * kKSlices; i += threads)
       *(AS1 f32*)((AS1 char*)p.to + scale_offset(shape, packed_row(p, i / kKSlices), i % kKSlices)) =
@@ -75,14 +74,14 @@ MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
 
 MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 workers, u32 threads) {
   AS1 const MkPack& at = *pack_at;
-  const MkPack p{at.from, at.scales,      at.group_scales, at.to,     at.first, at.rows,
-                 at.cols, at.matrix_rows, at.sources,      at.source, at.group, at.type};
+  const MkPack p{at.from, at.scales,      at.group_scales, at.group_zeros, at.to,    at.first, at.rows,
+                 at.cols, at.matrix_rows, at.sources,      at.source,      at.group, at.type};
   const u64 thread = (u64)mk_worker() * threads + mk_thread(), all = (u64)workers * threads;
   switch ((WeightType)p.type) {
-#define MK_PACK(name, W) \
-  case W::type:          \
-    return pack<W>(p, thread, all);
-    MK_EACH_WEIGHT_FORMAT(MK_PACK)
+#define MK_PACK(name, type) \
+  case WeightType::type:    \
+    return pack<WeightsOf<WeightType::type>>(p, thread, all);
+    MKRT_EACH_WEIGHT_TYPE(MK_PACK)
   }
 }
 

@@ -31,18 +31,26 @@ MK_INLINE u64 groups_of(const MkPack& p) {
   return (p.cols + W::row.group_cols - 1) / W::row.group_cols;
 }
 
-// put_group_scale() writes the scale of a group of row `row` of these rows. `offset`(row, group) is its place
-// in the packed matrix. The first of the rows that share a scale gives it.
+// put_scale() writes a scale of a group.
+template <ScaleType Type>
+MK_INLINE void put_scale(AS1 char* to, f32 scale) {
+  if constexpr (Type == ScaleType::kF32) *(AS1 f32*)to = scale;
+  if constexpr (Type == ScaleType::kF16) F16::store(to, scale);
+  if constexpr (Type == ScaleType::kE4m3) E4m3::store(to, scale);
+  if constexpr (Type == ScaleType::kE8m0) *to = (char)(__builtin_bit_cast(u32, scale) >> 23);
+}
+
+// put_group() writes the scale and zero point of a group of row `row` of these rows. `offset`(row, group) is
+// where what the group has behind its columns begins. The first of the rows that share a scale gives it.
 template <class W, class Offset>
-MK_INLINE void put_group_scale(const MkPack& p, u64 row, u64 group, const Offset& offset) {
-  const u64 to_row = packed_row(p, row);
-  if (to_row % W::row.group_rows != 0) return;
-  const f32 scale = ((AS1 const f32*)p.group_scales)[row * groups_of<W>(p) + group];
+MK_INLINE void put_group(const MkPack& p, u64 row, u64 group, const Offset& offset) {
+  const u64 to_row = packed_row(p, row), from = row * groups_of<W>(p) + group;
+  const u32 strip_row = (u32)(to_row % kStripRows);
   AS1 char* to = (AS1 char*)p.to + offset(to_row, group);
-  if constexpr (one_scale_bytes(W::row) == F16::bytes)
-    F16::store(to, scale);
-  else
-    *(AS1 f32*)to = scale;
+  if constexpr (W::row.zeros) to[zero_in_group(W::row, strip_row)] = ((AS1 const char*)p.group_zeros)[from];
+  if (strip_row % W::row.group_rows != 0) return;
+  put_scale<W::row.group_scale>(to + scale_in_group(W::row, strip_row),
+                                ((AS1 const f32*)p.group_scales)[from]);
 }
 
 }  // namespace mk

@@ -60,10 +60,10 @@ MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-#define MK_PRODUCT(name, W)                                                                \
+#define MK_PRODUCT(name, type)                                                             \
   MK_BODY void mkb_product_##name(Worker* w, const ProductArgs* a, u32 task, u32 strips) { \
-    multiply_tasks<W>(*w, *a, task, strips);                                               \
+    multiply_tasks<WeightsOf<WeightType::type>>(*w, *a, task, strips);                     \
   }
-MK_EACH_WEIGHT_FORMAT(MK_PRODUCT)
+MKRT_EACH_WEIGHT_TYPE(MK_PRODUCT)
 
 }  // namespace mk

@@ -190,9 +190,9 @@ struct TileKSlices {
   MK_INLINE static u32 row_scales_at(u32 steps) {
     return W::grouped ? steps / W::group_steps * W::group_words : 0;
   }
-  // group_scales() reads the lane's scales of a group. `behind` is the end of a part's k-steps.
-  MK_INLINE static f32x2 group_scales(u32 lane, AS3 const typename W::Words* behind, u32 group) {
-    return W::group_scales(lane, behind + group * W::group_words);
+  // group() reads what the lane needs of a group. `behind` is the end of a part's k-steps.
+  MK_INLINE static Group group(u32 lane, AS3 const typename W::Words* behind, u32 group) {
+    return W::group(lane, behind + group * W::group_words);
   }
   // scales() reads the scales of the lane's rows. `behind` is the end of the `steps` k-steps of a part of the
   // last tile.
@@ -271,12 +271,12 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           if (group * W::group_steps >= mine) continue;
           Accumulator of;
           of.clear();
+          const Group with = Shape::group(w.lane(), stage - w.lane() + steps * kWarpLanes, group);
           MK_UNROLL
           for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i)
-            of.step(W::unpack(stage[i * kWarpLanes]), operand[i]);
-          const f32x2 scales = Shape::group_scales(w.lane(), stage - w.lane() + steps * kWarpLanes, group);
+            of.step(W::unpack(stage[i * kWarpLanes], with), operand[i]);
           MK_UNROLL
-          for (u32 s = 0; s < Stages; ++s) sums[s].add_scaled(of, scales, s == strip);
+          for (u32 s = 0; s < Stages; ++s) sums[s].add_scaled(of, with.scales, s == strip);
         }
       } else {
         at_index<Stages>(strip, [&](u32 s) {

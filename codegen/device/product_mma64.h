@@ -130,12 +130,14 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
           for (u32 group = 0; group * W::group_steps < steps; ++group) {
             Sums of;
             of.clear();
+            const Group with = Shape::group(w.lane(), words_of(s, steps), group);
             MK_UNROLL
             for (u32 i = 0; i < W::group_steps; ++i) {
               const u32 step = group * W::group_steps + i;
-              of.step(W::unpack(words_of(s, step)[w.lane()]), rows.operand<X>(w.lane(), share.token, step));
+              of.step(W::unpack(words_of(s, step)[w.lane()], with),
+                      rows.operand<X>(w.lane(), share.token, step));
             }
-            part[s].add_scaled(of, Shape::group_scales(w.lane(), words_of(s, steps), group));
+            part[s].add_scaled(of, with.scales);
           }
         }
       } else {

@@ -22,13 +22,13 @@ MK_INLINE void embed(const Worker& w, const EmbedArgs& a, u32 token) {
 }  // namespace
 
 MK_BODY void mkb_embed_f32(Worker* w, const EmbedArgs* a, u32 token) {
-  embed<WeightsF32>(*w, *a, token);
+  embed<WeightsOf<WeightType::kF32>>(*w, *a, token);
 }
 MK_BODY void mkb_embed_bf16(Worker* w, const EmbedArgs* a, u32 token) {
-  embed<WeightsBf16>(*w, *a, token);
+  embed<WeightsOf<WeightType::kBf16>>(*w, *a, token);
 }
 MK_BODY void mkb_embed_f16(Worker* w, const EmbedArgs* a, u32 token) {
-  embed<WeightsF16>(*w, *a, token);
+  embed<WeightsOf<WeightType::kF16>>(*w, *a, token);
 }
 
 }  // namespace mk

@@ -49,7 +49,7 @@ u64 multiply_add(bool bf16, u64 rounds) {
   MK_ROLLED
   for (u64 i = 0; i < rounds; ++i) {
     MK_UNROLL
-    for (u32 k = 0; k < kSumsAtOnce; ++k) sum[k] = Steps<WeightsBf16>::step(sum[k], a, b[0]);
+    for (u32 k = 0; k < kSumsAtOnce; ++k) sum[k] = Steps<WeightType::kBf16>::step(sum[k], a, b[0]);
   }
   keep(sum);
   return rounds * kSumsAtOnce * kVector * 2;
@@ -80,11 +80,12 @@ u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sum
 u64 product(WeightType type, bool group, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
   static_assert(kGroupTokens <= ProcessorLoops::kGroup);
   switch (type) {
-#define MK_MULTIPLY(name, W)                                                        \
-  case W::type:                                                                     \
-    return group ? multiply_strips<W, kGroupTokens>(strips, cols, weights, x, sums) \
-                 : multiply_strips<W, 1>(strips, cols, weights, x, sums);
-    MK_EACH_WEIGHT_FORMAT(MK_MULTIPLY)
+#define MK_MULTIPLY(name, type)                                                                             \
+  case WeightType::type:                                                                                    \
+    return group                                                                                            \
+               ? multiply_strips<WeightsOf<WeightType::type>, kGroupTokens>(strips, cols, weights, x, sums) \
+               : multiply_strips<WeightsOf<WeightType::type>, 1>(strips, cols, weights, x, sums);
+    MKRT_EACH_WEIGHT_TYPE(MK_MULTIPLY)
   }
   return 0;
 }

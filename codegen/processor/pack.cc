@@ -40,14 +40,13 @@ MK_INLINE void pack_words(const MkPack& p, const PackedShape& shape, u64 first, 
   }
 }
 
-// pack_group_scales() writes the scales of a format's groups.
+// pack_groups() writes the scales and zero points of a format's groups.
 template <class W>
-MK_INLINE void pack_group_scales(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
+MK_INLINE void pack_groups(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
   for (u64 row = first; row < end; ++row)
     for (u64 group = 0; group < groups_of<W>(p); ++group)
-      put_group_scale<W>(p, row, group, [&](u64 to_row, u64 of) {
-        return to_row / kStripRows * shape.strip_bytes + group_scales_offset(W::row, of) +
-               to_row % kStripRows / W::row.group_rows * one_scale_bytes(W::row);
+      put_group<W>(p, row, group, [&](u64 to_row, u64 of) {
+        return to_row / kStripRows * shape.strip_bytes + group_end(W::row, of);
       });
 }
 
@@ -69,7 +68,7 @@ MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
     pack_words<W>(p, shape, first, end);
   else
     pack_elements<W>(p, shape, first, end);
-  if constexpr (W::grouped) pack_group_scales<W>(p, shape, first, end);
+  if constexpr (W::grouped) pack_groups<W>(p, shape, first, end);
   if constexpr (W::scaled)
     for (u64 row = first; row < end; ++row) {
       const u64 to_row = packed_row(p, row);
@@ -84,10 +83,10 @@ MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
 MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 part, u32 parts) {
   const MkPack& p = *(const MkPack*)pack_at;
   switch ((WeightType)p.type) {
-#define MK_PACK(name, W) \
-  case W::type:          \
-    return pack<W>(p, part, parts);
-    MK_EACH_WEIGHT_FORMAT(MK_PACK)
+#define MK_PACK(name, type) \
+  case WeightType::type:    \
+    return pack<WeightsOf<WeightType::type>>(p, part, parts);
+    MKRT_EACH_WEIGHT_TYPE(MK_PACK)
   }
 }
 

@@ -65,14 +65,14 @@ MK_BODY AS3 EpilogueArgs* mkd_epilogue_args(Worker* w, u32 depth) {
 }
 
 // mkb_product_start_*() prepares the rows of x, once before the first strip of a segment.
-#define MK_PRODUCT(name, W)                                                                \
+#define MK_PRODUCT(name, type)                                                             \
   MK_BODY void mkb_product_start_##name(Worker* w, const ProductArgs* a) {                 \
-    start<W>(*w, *a);                                                                      \
+    start<WeightsOf<WeightType::type>>(*w, *a);                                            \
   }                                                                                        \
   MK_BODY void mkb_product_##name(Worker* w, const ProductArgs* a, u32 task, u32 strips) { \
-    multiply_tasks<W>(*w, *a, task, strips);                                               \
+    multiply_tasks<WeightsOf<WeightType::type>>(*w, *a, task, strips);                     \
   }
-MK_EACH_WEIGHT_FORMAT(MK_PRODUCT)
+MKRT_EACH_WEIGHT_TYPE(MK_PRODUCT)
 
 MK_BODY void mkb_split_k_reduce(Worker*, const ProductArgs* a, u32 strip, u32 strips) {
   const EpilogueArgs& e = *plain(a->epilogue);
@@ -94,10 +94,10 @@ MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts)
   begin[active_experts] = a->rows;
 }
 
-#define MK_EXPERT(name, W)                                                                       \
+#define MK_EXPERT(name, type)                                                                    \
   MK_BODY void mkb_expert_##name(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) { \
-    run_expert<W>(*w, *a, block, active_expert);                                                 \
+    run_expert<WeightsOf<WeightType::type>>(*w, *a, block, active_expert);                       \
   }
-MK_EACH_WEIGHT_FORMAT(MK_EXPERT)
+MKRT_EACH_WEIGHT_TYPE(MK_EXPERT)
 
 }  // namespace mk

@@ -6,106 +6,10 @@
 // the strips and tokens beside it, nor on how the columns are split into parts.
 #pragma once
 
-#include "codegen/processor/layout.h"
+#include "codegen/processor/weights.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
-
-// Steps<W> is how weights of a format are multiplied, one step of `cols` columns at a time, in `parts`. A
-// part takes one X of a row. load() gives a part of a step's weights, and step() adds their products with X.
-// put() stores 16 columns of a row as X.
-template <class W, class C>
-struct FmaSteps {
-  static constexpr u32 cols = 1, parts = 1, bytes = kStripRows * W::row.bits / 8;
-  typedef f32 X;
-  typedef f32x16 Weights;
-  MK_INLINE static Weights load(const char* p, u32) { return load16<C>(p); }
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
-  MK_INLINE static void put(X* to, f32x16 values) { store(to, values); }
-};
-template <class W>
-struct Steps;
-template <>
-struct Steps<WeightsF32> : FmaSteps<WeightsF32, F32> {};
-template <>
-struct Steps<WeightsF16> : FmaSteps<WeightsF16, F16> {};
-template <>
-struct Steps<WeightsE4m3> : FmaSteps<WeightsE4m3, E4m3> {};
-// Formats with groups have group_scales(), the scales of a group for each row.
-template <>
-struct Steps<WeightsE4m3Block> : FmaSteps<WeightsE4m3Block, E4m3> {
-  MK_INLINE static f32x16 group_scales(const char* p) {
-    const f32x4 v = mk::load<f32x4>(p);
-    return __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-  }
-};
-
-#ifdef __AVX512BF16__
-typedef __bf16 bf16x32 __attribute__((ext_vector_type(32)));
-template <>
-struct Steps<WeightsBf16> {
-  static constexpr u32 cols = 2, parts = 1, bytes = 2 * kStripRows * sizeof(uint16_t);
-  typedef u32 X;
-  typedef u32x16 Weights;
-  MK_INLINE static Weights load(const char* p, u32) { return mk::load<u32x16>(p); }
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) {
-    typedef __bf16 Pairs __attribute__((vector_size(64)));
-    typedef f32 Sums __attribute__((vector_size(64)));
-    return (f32x16)__builtin_ia32_dpbf16ps_512((Sums)sum, __builtin_bit_cast(Pairs, w),
-                                               __builtin_bit_cast(Pairs, u32x16(x)));
-  }
-  MK_INLINE static void put(X* to, f32x16 values) {
-    store(to, __builtin_convertvector(bf16_bits<u32x16>(values), u16x16));
-  }
-};
-// Int4Steps has eight columns of each row in a word. A table gives the bf16 of a code.
-struct Int4Steps : Steps<WeightsBf16> {
-  static constexpr u32 cols = kWordCodes, parts = kWordCodes / 2, bytes = kStripRows * sizeof(u32);
-  MK_INLINE static Weights load(const char* p, u32 part) {
-    typedef short Halves __attribute__((vector_size(64)));
-    constexpr Halves kValues = {(short)0xc100, (short)0xc0e0, (short)0xc0c0,
-                                (short)0xc0a0, (short)0xc080, (short)0xc040,
-                                (short)0xc000, (short)0xbf80, 0,
-                                0x3f80,        0x4000,        0x4040,
-                                0x4080,        0x40a0,        0x40c0,
-                                0x40e0};  // -8 to 7
-    const u32x16 codes = mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu;
-    return __builtin_bit_cast(u32x16,
-                              __builtin_ia32_permvarhi512(kValues, __builtin_bit_cast(Halves, codes)));
-  }
-  MK_INLINE static f32x16 group_scales(const char* p) { return load16<F16>(p); }
-};
-#else
-struct Int4Steps {
-  static constexpr u32 cols = kWordCodes, parts = kWordCodes, bytes = kStripRows * sizeof(u32);
-  typedef f32 X;
-  typedef f32x16 Weights;
-  MK_INLINE static Weights load(const char* p, u32 part) {
-    const u32x16 codes = mk::load<u32x16>(p) >> code_shift(part) & 15u;
-    return __builtin_convertvector((i32x16)codes - 8, f32x16);
-  }
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
-  MK_INLINE static void put(X* to, f32x16 values) { store(to, values); }
-  MK_INLINE static f32x16 group_scales(const char* p) { return load16<F16>(p); }
-};
-template <>
-struct Steps<WeightsBf16> {
-  static constexpr u32 cols = 2, parts = 2, bytes = 2 * kStripRows * sizeof(uint16_t);
-  typedef f32 X;
-  typedef f32x16 Weights;
-  MK_INLINE static Weights load(const char* p, u32 part) {
-    const u32x16 words = mk::load<u32x16>(p);
-    return __builtin_bit_cast(f32x16, part == 0 ? words << 16 : words & 0xffff0000u);
-  }
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
-  MK_INLINE static void put(X* to, f32x16 values) { store(to, values); }
-};
-#endif
-
-template <>
-struct Steps<WeightsInt4> : Int4Steps {};
-template <>
-struct Steps<WeightsInt4Group32> : Int4Steps {};
 
 // Groups of tokens that go through strips together, and how many strips then go together. Sums are kept in
 // registers. Few tokens take one strip after the other, because one stream of memory is faster than two.
@@ -148,7 +52,7 @@ MK_INLINE f32 norm_scale(const ProductArgs& a, u32 row) {
 // Rows are the rows of x as steps take them, in the worker's memory: normalised, and 0 past the last column.
 template <class W>
 struct Rows {
-  typedef Steps<W> S;
+  typedef Steps<W::type> S;
   typedef typename S::X X;
   X* rows;
   u32 padded, stride;  // padded columns of a row, and X from one row to the next
@@ -186,11 +90,13 @@ struct Rows {
 };
 
 // add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sum`. `weights`
-// are those of the first strip, and `x` those of the first token.
+// are those of the first strip, and `x` those of the first token. `with` is what the strips have for the
+// steps.
 template <class W, u32 Strips, u32 Tokens>
-MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename Steps<W>::X* x, u32 stride,
-                         u32 steps, f32x16 (&sum)[Strips][Tokens]) {
-  typedef Steps<W> S;
+MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename Steps<W::type>::X* x,
+                         u32 stride, u32 steps, const typename Steps<W::type>::Group (&with)[Strips],
+                         f32x16 (&sum)[Strips][Tokens]) {
+  typedef Steps<W::type> S;
   _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
     const char* at = weights + (u64)i * S::bytes;
     MK_UNROLL
@@ -201,7 +107,7 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
     for (u32 part = 0; part < S::parts; ++part) {
       typename S::Weights w[Strips];
       MK_UNROLL
-      for (u32 s = 0; s < Strips; ++s) w[s] = S::load(at + s * strip_bytes, part);
+      for (u32 s = 0; s < Strips; ++s) w[s] = S::load(at + s * strip_bytes, part, with[s]);
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) {
         const typename S::X value = x[(u64)t * stride + i * S::parts + part];
@@ -214,19 +120,21 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
 
 // add_groups() is add_steps() for a format with groups. The sums of a group are multiplied with its scales.
 template <class W, u32 Strips, u32 Tokens>
-MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const typename Steps<W>::X* x, u32 stride,
-                          u32 groups, f32x16 (&sum)[Strips][Tokens]) {
-  typedef Steps<W> S;
+MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const typename Steps<W::type>::X* x,
+                          u32 stride, u32 groups, f32x16 (&sum)[Strips][Tokens]) {
+  typedef Steps<W::type> S;
   constexpr u32 steps = W::row.group_cols / S::cols;
   for (u32 group = 0; group < groups; ++group) {
     f32x16 of[Strips][Tokens] = {};
     const char* at = weights + group_begin(W::row, group);
-    add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, stride, steps, of);
+    StripGroup with[Strips];
+    MK_UNROLL
+    for (u32 s = 0; s < Strips; ++s) with[s] = S::group(at + s * strip_bytes + steps * S::bytes);
+    add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, stride, steps, with, of);
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s) {
-      const f32x16 scales = S::group_scales(at + s * strip_bytes + steps * S::bytes);
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) sum[s][t] = fma(of[s][t], scales, sum[s][t]);
+      for (u32 t = 0; t < Tokens; ++t) sum[s][t] = fma(of[s][t], with[s].scales, sum[s][t]);
     }
   }
 }
@@ -236,7 +144,7 @@ MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const typename S
 template <class W, u32 Strips, u32 Tokens, class AtEnd>
 MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 from, u32 to,
                         const AtEnd& at_end) {
-  typedef Steps<W> S;
+  typedef Steps<W::type> S;
   const u32 cols = rows.padded / kKSlices, steps = cols / S::cols;
   const u64 k_slice_bytes = (u64)kStripRows * cols * W::row.bits / 8 + group_scale_bytes(W::row, cols);
   const typename S::X* x = rows.of(token) + (u64)from * steps * S::parts;
@@ -246,7 +154,7 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
     if constexpr (W::grouped)
       add_groups<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, cols / W::row.group_cols, sum);
     else
-      add_steps<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, steps, sum);
+      add_steps<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, steps, {}, sum);
     x += steps * S::parts;
     weights += k_slice_bytes;
     if constexpr (W::scaled) {

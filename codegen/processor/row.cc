@@ -193,13 +193,13 @@ MK_BODY void mkb_row(Worker*, const RowArgs* a, u32 row, u32 block) {
 }
 
 MK_BODY void mkb_embed_f32(Worker*, const EmbedArgs* a, u32 token) {
-  embed<WeightsF32>(*a, token);
+  embed<WeightsOf<WeightType::kF32>>(*a, token);
 }
 MK_BODY void mkb_embed_bf16(Worker*, const EmbedArgs* a, u32 token) {
-  embed<WeightsBf16>(*a, token);
+  embed<WeightsOf<WeightType::kBf16>>(*a, token);
 }
 MK_BODY void mkb_embed_f16(Worker*, const EmbedArgs* a, u32 token) {
-  embed<WeightsF16>(*a, token);
+  embed<WeightsOf<WeightType::kF16>>(*a, token);
 }
 
 MK_BODY void mkb_expert_sum(Worker*, const ExpertSumArgs* a, u32 token, u32 block) {

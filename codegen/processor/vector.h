@@ -131,17 +131,17 @@ struct Stored<F16> {
   }
 };
 // f16 holds every number of E4M3, with 2^-8 of its value where the exponent's bits are kept. NaN is restored.
+MK_INLINE f32x16 widen_e4m3(u16x16 codes) {
+  const u16x16 half = (codes & 0x80) << 8 | (codes & 0x7f) << 7;
+  const f32x16 value = __builtin_convertvector(__builtin_bit_cast(f16x16, half), f32x16) * 256.0f;
+  const u32x16 nan = (u32x16)((__builtin_convertvector(codes, u32x16) & 0x7f) == 0x7f);
+  return __builtin_bit_cast(f32x16, __builtin_bit_cast(u32x16, value) | (nan & 0x7fc00000u));
+}
 template <>
 struct Stored<E4m3> {
   typedef uint8_t Element;
   typedef u8x16 Vector;
-  MK_INLINE static f32x16 widen(u8x16 codes) {
-    const u16x16 wide = __builtin_convertvector(codes, u16x16);
-    const u16x16 half = (wide & 0x80) << 8 | (wide & 0x7f) << 7;
-    const f32x16 value = __builtin_convertvector(__builtin_bit_cast(f16x16, half), f32x16) * 256.0f;
-    const u32x16 nan = (u32x16)((__builtin_convertvector(wide, u32x16) & 0x7f) == 0x7f);
-    return __builtin_bit_cast(f32x16, __builtin_bit_cast(u32x16, value) | (nan & 0x7fc00000u));
-  }
+  MK_INLINE static f32x16 widen(u8x16 codes) { return widen_e4m3(__builtin_convertvector(codes, u16x16)); }
 };
 
 // load16() reads `count` of 16 stored values, at most 16. The others are 0.

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 12;
+constexpr uint32_t kAbiVersion = 13;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -122,13 +122,14 @@ struct MkPack {
   uint64_t from;          // address of these rows as the checkpoint has them
   uint64_t scales;        // address of the rows' scales, f32, where the format has some
   uint64_t group_scales;  // address of f32[rows][groups of group_cols columns], where the format has some
+  uint64_t group_zeros;   // address of uint8_t[rows][groups], where the format has zero points
   uint64_t to;            // address of the matrix
   uint64_t first, rows, cols;  // rows and columns of the source
   uint64_t matrix_rows;        // rows of all sources; each source gives `group` rows in turn
   uint64_t sources, source, group;
   uint64_t type;  // WeightType
 };
-static_assert(sizeof(MkPack) == 96);
+static_assert(sizeof(MkPack) == 104);
 
 // MkStampKind is what a traced kernel says of a moment. Each worker has two tracks, its consumers' and its
 // loader's. One thread stamps each of them.

@@ -27,8 +27,6 @@
 
 namespace mkrt {
 
-constexpr uint32_t kStripRows = 16;
-
 // An activation function. A product of pairs of rows has one as its gate. Rows 0 to 7 of its strips are gate
 // rows g, rows 8 to 15 up rows u, and results are gate(g) * u. A gate of kNone means that rows are results.
 enum class Activation : uint32_t { kNone, kSilu, kGelu, kGeluTanh, kSigmoid };
@@ -111,13 +109,9 @@ __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
   return kMma64Strips / strips;
 }
 
-// one_scale_bytes() is the bytes of one scale of a group.
-MKRT_CONSTEXPR uint32_t one_scale_bytes(const WeightFormat& format) {
-  return format.group_bytes * format.group_rows / kStripRows;
-}
-// group_scale_bytes() is the bytes of the scales of all groups of `cols` columns of a strip.
+// group_scale_bytes() is the bytes of the scales and zero points of all groups of `cols` columns of a strip.
 MKRT_CONSTEXPR uint32_t group_scale_bytes(const WeightFormat& format, uint32_t cols) {
-  return format.grouped() ? cols / format.group_cols * format.group_bytes : 0;
+  return format.grouped() ? cols / format.group_cols * format.group_bytes() : 0;
 }
 // tile_bytes() is the bytes of a tile of `cols` columns, without scales of rows.
 MKRT_CONSTEXPR uint32_t tile_bytes(const WeightFormat& format, uint32_t cols) {
@@ -213,16 +207,32 @@ constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t co
   return packed_place(s, row, col).byte;
 }
 
-// group_scale_offset() is the byte offset of the scale of (row, col) in the packed weight, whose format has
+// group_offset() is the byte offset of what the group of (row, col) has behind its columns. The format has
 // groups.
-constexpr uint64_t group_scale_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+constexpr uint64_t group_offset(const PackedShape& s, uint64_t row, uint64_t col) {
   const uint64_t k_slice = col / (s.padded_cols / kKSlices), in_k_slice = col % (s.padded_cols / kKSlices);
   const uint64_t max = s.tile_cols / kKSlices, tile = in_k_slice / max;
   const uint64_t cols = tile + 1 == s.tiles ? s.tail_cols / kKSlices : max;  // of the K slice in the tile
   return row / kStripRows * s.strip_bytes + tile * full_tile_bytes(s.format) +
          k_slice * k_slice_bytes(s, tile) + cols * kStripRows * s.format.bits / 8 +
-         in_k_slice % max / s.format.group_cols * s.format.group_bytes +
-         row % kStripRows / s.format.group_rows * one_scale_bytes(s.format);
+         in_k_slice % max / s.format.group_cols * s.format.group_bytes();
+}
+
+// Where the scale and the zero point of a row of a strip lie in what a group has behind its columns.
+constexpr uint32_t scale_in_group(const WeightFormat& format, uint32_t row) {
+  return row / format.group_rows * scale_size(format.group_scale);
+}
+constexpr uint32_t zero_in_group(const WeightFormat& format, uint32_t row) {
+  return format.zeros_at() + row;
+}
+
+// group_scale_offset() is the byte offset of the scale of (row, col) in the packed weight.
+constexpr uint64_t group_scale_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+  return group_offset(s, row, col) + scale_in_group(s.format, row % kStripRows);
+}
+// group_zero_offset() is the byte offset of the zero point of (row, col) in the packed weight.
+constexpr uint64_t group_zero_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+  return group_offset(s, row, col) + zero_in_group(s.format, row % kStripRows);
 }
 
 // scale_offset() is the byte offset of a row's scale behind a K slice.

@@ -8,44 +8,71 @@
 
 namespace mkrt {
 
-enum class WeightType : uint32_t { kF32, kF16, kBf16, kE4m3, kE4m3Block, kInt4, kInt4Group32 };
-constexpr WeightType kWeightTypes[] = {WeightType::kF32,        WeightType::kF16,       WeightType::kBf16,
-                                       WeightType::kE4m3,       WeightType::kE4m3Block, WeightType::kInt4,
-                                       WeightType::kInt4Group32};
+// MKRT_EACH_WEIGHT_TYPE(M) is M(name, enumerator) for each format.
+#define MKRT_EACH_WEIGHT_TYPE(M)                                                                       \
+  M(f32, kF32)                                                                                         \
+  M(f16, kF16)                                                                                         \
+  M(bf16, kBf16) M(e4m3, kE4m3) M(e4m3_block, kE4m3Block) M(int4, kInt4) M(int4_group32, kInt4Group32) \
+      M(int4_zero, kInt4Zero) M(int4_zero_group32, kInt4ZeroGroup32) M(int8, kInt8)                    \
+          M(int8_group32, kInt8Group32) M(mxfp4, kMxfp4) M(nvfp4, kNvfp4)
+
+#define MKRT_ENUMERATOR(name, enumerator) enumerator,
+enum class WeightType : uint32_t { MKRT_EACH_WEIGHT_TYPE(MKRT_ENUMERATOR) };
+#define MKRT_TYPE(name, enumerator) WeightType::enumerator,
+constexpr WeightType kWeightTypes[] = {MKRT_EACH_WEIGHT_TYPE(MKRT_TYPE)};
+#undef MKRT_TYPE
+
+// CodeType is what the bits of a stored weight are.
+enum class CodeType : uint32_t {
+  kFloat,    // a number of the format's own float type
+  kInteger,  // an integer from 0 on. A zero point is subtracted from it.
+  kE2m1,     // 0, 0.5, 1, 1.5, 2, 3, 4, 6, and these with a sign (OCP Microscaling Formats 1.0)
+};
+// ScaleType is the type of the scales of groups. E8M0 is a power of 2 (OCP Microscaling Formats 1.0).
+enum class ScaleType : uint32_t { kF32, kF16, kE4m3, kE8m0 };
 
 constexpr uint32_t kKSlices = 8;       // of a strip's columns (packing.h)
 constexpr uint32_t kScaleBlock = 128;  // rows and columns of a checkpoint's block with a scale of its own
 
+// scale_size() is the bytes of a scale.
+MKRT_CONSTEXPR uint32_t scale_size(ScaleType type) {
+  return type == ScaleType::kF32 ? 4 : type == ScaleType::kF16 ? 2 : 1;
+}
+
+constexpr uint32_t kStripRows = 16;
+
 // The defaults are those of formats that matrix instructions multiply as 2-byte operands.
 struct WeightFormat {
-  const char* name;    // names of DType and Element
-  const char* stored;  // type of the checkpoint's tensor (safetensors); several codes may share an element
-  uint32_t bits;       // bits of a stored weight
+  const char* name;  // of DType and Element
+  uint32_t bits;     // of a stored weight
+  CodeType code = CodeType::kFloat;
+  const char* stored = nullptr;  // type of the checkpoint's tensor (safetensors); null: formats of codes
   // The type that the weights are multiplied as, and that activations are rounded to. f32 is multiplied by
   // multiply-adds, 2-byte types by matrix instructions.
-  WeightType operand;
+  WeightType operand = WeightType::kBf16;
   uint32_t operand_bits = 16;
   uint32_t tile_cols = 512;   // columns of a full tile
   uint32_t step_cols = 16;    // columns of a k-step
   uint32_t block_strips = 4;  // strips that products of few tokens multiply together
-  uint32_t scale_bytes =
-      0;  // bytes of the rows' f32 scales behind each K slice of a strip; 0: rows have none
-  // The weight's name and one of these suffixes name its tensors. A checkpoint has scales of the first name,
-  // or else of the second. Null: no such name.
-  const char* scales = nullptr;
-  const char* other_scales = nullptr;
-  const char* codes = "";
-  // Columns of a tile's part of a K slice share scales in groups. A group's scales take `group_bytes` bytes
-  // for a strip. 0: no groups.
-  uint32_t group_cols = 0, group_bytes = 0;
+  uint32_t scale_bytes = 0;   // of the rows' f32 scales behind each K slice of a strip; 0: rows have none
+  // Columns of a tile's part of a K slice share scales in groups. 0: no groups.
+  uint32_t group_cols = 0;
   uint32_t group_rows = 1;  // rows that share a scale of a group
+  ScaleType group_scale = ScaleType::kF16;
+  bool zeros = false;  // each row of a group has a zero point, an integer of 8 bits
 
   MKRT_CONSTEXPR bool matrix() const { return operand_bits == 16; }
   MKRT_CONSTEXPR bool grouped() const { return group_cols != 0; }
-  MKRT_CONSTEXPR bool scaled() const { return scales != nullptr; }
+  MKRT_CONSTEXPR bool coded() const { return stored == nullptr; }
   // bytes_of() is the bytes that some operands' worth of weights have in memory.
   MKRT_CONSTEXPR uint32_t bytes_of(uint32_t operand_bytes) const {
     return operand_bytes * bits / operand_bits;
+  }
+  // zeros_at() is where the zero points of a strip lie behind the scales of a group.
+  MKRT_CONSTEXPR uint32_t zeros_at() const { return kStripRows / group_rows * scale_size(group_scale); }
+  // group_bytes() is the bytes of the scales and zero points of a group of a strip.
+  MKRT_CONSTEXPR uint32_t group_bytes() const {
+    return grouped() ? zeros_at() + (zeros ? kStripRows : 0) : 0;
   }
 };
 
@@ -56,52 +83,64 @@ MKRT_CONSTEXPR uint32_t col_quantum(const WeightFormat& format) {
   return quarter > groups ? quarter : groups;
 }
 
+// integer_format() is a format of integers whose groups have `group_cols` columns. Their scales are f16, and
+// powers of 2 for rows.
+MKRT_CONSTEXPR WeightFormat integer_format(const char* name, uint32_t bits, uint32_t group_cols, bool zeros) {
+  return {.name = name,
+          .bits = bits,
+          .code = CodeType::kInteger,
+          .scale_bytes = 64,
+          .group_cols = group_cols,
+          .zeros = zeros};
+}
+
 // weight_format() is the row of a format.
 MKRT_CONSTEXPR WeightFormat weight_format(WeightType type) {
   using enum WeightType;
   switch (type) {
     case kF32:
       return {.name = "f32",
-              .stored = "F32",
               .bits = 32,
+              .stored = "F32",
               .operand = kF32,
               .operand_bits = 32,
               .tile_cols = 256,
               .step_cols = 8,
               .block_strips = 1};
     case kF16:
-      return {.name = "f16", .stored = "F16", .bits = 16, .operand = kF16};
+      return {.name = "f16", .bits = 16, .stored = "F16", .operand = kF16};
     case kBf16:
-      return {.name = "bf16", .stored = "BF16", .bits = 16, .operand = kBf16};
+      return {.name = "bf16", .bits = 16, .stored = "BF16"};
     case kE4m3:
-      return {.name = "e4m3",
-              .stored = "F8_E4M3",
-              .bits = 8,
-              .operand = kBf16,
-              .scale_bytes = 64,
-              .scales = "_scale",
-              .other_scales = "_scale_inv"};
+      return {.name = "e4m3", .bits = 8, .scale_bytes = 64};
     case kE4m3Block:
-      return {.name = "e4m3_block",
-              .stored = "F8_E4M3",
-              .bits = 8,
-              .operand = kBf16,
-              .scales = "_scale_inv",
-              .other_scales = "_scale",
-              .group_cols = 32,
-              .group_bytes = 16,
-              .group_rows = 4};
+      return {
+          .name = "e4m3_block", .bits = 8, .group_cols = 32, .group_rows = 4, .group_scale = ScaleType::kF32};
     case kInt4:
+      return integer_format("int4", 4, 64, false);
     case kInt4Group32:
-      return {.name = type == kInt4 ? "int4" : "int4_group32",
-              .stored = "I32",
+      return integer_format("int4_group32", 4, 32, false);
+    case kInt4Zero:
+      return integer_format("int4_zero", 4, 64, true);
+    case kInt4ZeroGroup32:
+      return integer_format("int4_zero_group32", 4, 32, true);
+    case kInt8:
+      return integer_format("int8", 8, 64, true);
+    case kInt8Group32:
+      return integer_format("int8_group32", 8, 32, true);
+    case kMxfp4:
+      return {.name = "mxfp4",
               .bits = 4,
-              .operand = kBf16,
+              .code = CodeType::kE2m1,
+              .group_cols = 32,
+              .group_scale = ScaleType::kE8m0};
+    case kNvfp4:
+      return {.name = "nvfp4",
+              .bits = 4,
+              .code = CodeType::kE2m1,
               .scale_bytes = 64,
-              .scales = "_scale",
-              .codes = "_packed",
-              .group_cols = type == kInt4 ? 64u : 32u,
-              .group_bytes = 32};
+              .group_cols = 16,
+              .group_scale = ScaleType::kE4m3};
   }
   return {};
 }

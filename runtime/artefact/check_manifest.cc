@@ -42,7 +42,7 @@ Status check_tensor(const ManifestTensor& t, const Manifest& m) {
 
 Status check_weight(const ManifestWeight& w, const Manifest& m) {
   const std::optional<WeightType> type = find_weight_type(w.element);
-  if (!type || (w.layout == WeightLayout::kVector && weight_format(*type).scales))
+  if (!type || (w.layout == WeightLayout::kVector && weight_format(*type).coded()))
     return refuse(fmt::format("weight {} is {}, expected f32, f16 or bf16", w.name, element_name(w.element)));
   if (w.stack == 0 || w.sources.size() % w.stack != 0 || (w.layout == WeightLayout::kVector && w.stack != 1))
     return refuse(fmt::format("weight {}: {} sources of a stack of {}", w.name, w.sources.size(), w.stack));

@@ -186,32 +186,14 @@ uint32_t element_bytes(Element e) {
   return element_bits(e) / 8;
 }
 
-const char* element_name(Element e) {
-  switch (e) {
-    case Element::kF32:
-      return "f32";
-    case Element::kF16:
-      return "f16";
-    case Element::kBf16:
-      return "bf16";
-    case Element::kE4m3:
-      return "e4m3";
-    case Element::kE4m3Block:
-      return "e4m3_block";
-    case Element::kInt4:
-      return "int4";
-    case Element::kInt4Group32:
-      return "int4_group32";
-    case Element::kI32:
-      return "i32";
-  }
-  return "?";
+std::optional<WeightType> find_weight_type(Element e) {
+  if (e == Element::kI32) return {};
+  return static_cast<WeightType>(e);
 }
 
-std::optional<WeightType> find_weight_type(Element e) {
-  for (const WeightType type : kWeightTypes)
-    if (weight_format(type).name == std::string_view(element_name(e))) return type;
-  return {};
+const char* element_name(Element e) {
+  const std::optional<WeightType> type = find_weight_type(e);
+  return type ? weight_format(*type).name : "i32";
 }
 
 std::string to_json(const Manifest& manifest) {

@@ -15,7 +15,8 @@ namespace mkrt {
 
 constexpr uint32_t kManifestVersion = 6;
 
-enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kE4m3Block, kInt4, kInt4Group32, kI32 };
+// An element is of a weight format, or an integer.
+enum class Element : uint8_t { MKRT_EACH_WEIGHT_TYPE(MKRT_ENUMERATOR) kI32 };
 uint32_t element_bits(Element e);
 uint32_t element_bytes(Element e);    // requires whole bytes
 const char* element_name(Element e);  // the name of the dtype: "f32", "bf16", …

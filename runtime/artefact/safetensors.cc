@@ -21,8 +21,9 @@ constexpr size_t kMaxIndexBytes = 64 << 20;
 // Returns the bytes of an element, or 0 for unknown types.
 uint64_t dtype_bytes(const std::string& dtype) {
   static const std::map<std::string, uint64_t> kBytes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
-      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"I64", 8},     {"U64", 8}, {"F64", 8}};
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
+      {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},     {"U32", 4},
+      {"F32", 4},  {"I64", 8}, {"U64", 8}, {"F64", 8}};
   const auto found = kBytes.find(dtype);
   return found == kBytes.end() ? 0 : found->second;
 }
@@ -196,6 +197,8 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
 
 Result<Checkpoint> open_checkpoint(const std::string& directory) {
   Checkpoint checkpoint{directory, {}, {}};
+  if (const Result<MappedFile> config = map_file(directory + "/config.json"); config.ok())
+    checkpoint.config = config.value();
   const std::string single = directory + "/model.safetensors", sharded = single + ".index.json";
   std::error_code ignored;
   const bool is_there = std::filesystem::exists(single, ignored) || std::filesystem::exists(sharded, ignored);

@@ -25,6 +25,7 @@ struct Checkpoint {
   std::string directory;
   std::vector<StoredTensor> tensors;  // sorted by name
   std::vector<MappedFile> files;
+  MappedFile config{};  // config.json; an empty path where there is none
 
   const StoredTensor* find(std::string_view name) const;  // nullptr where absent
 };

@@ -14,7 +14,7 @@ namespace mkrt {
 std::string processor_target() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") &&
-      __builtin_cpu_supports("avx512vnni"))
+      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni"))
     return "x86-64-v4";
   return __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3" : "";
 }

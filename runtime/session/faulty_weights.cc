@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "runtime/session/weight_scales.h"
+#include "runtime/session/matrix_reader.h"
 
 namespace mkrt {
 namespace {
@@ -31,14 +31,20 @@ void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& t
   }
 }
 
-// Returns the weight's tensors: its codes, and their scales where its format has some.
+// Returns the weight's tensors of floats: its numbers, or the scales of its codes.
 std::vector<const StoredTensor*> tensors_of(const ManifestWeight& weight, const Checkpoint& checkpoint) {
   const std::optional<WeightType> type = find_weight_type(weight.element);
-  const WeightFormat format = type ? weight_format(*type) : WeightFormat{};
   std::vector<const StoredTensor*> tensors;
   for (const std::string& name : weight.sources) {
-    tensors.push_back(checkpoint.find(codes_name(format, name)));
-    if (format.scaled()) tensors.push_back(find_scales(checkpoint, format, name));
+    if (!type || !weight_format(*type).coded()) {
+      tensors.push_back(checkpoint.find(name));
+      continue;
+    }
+    const uint64_t rows = weight.rows * weight.stack / weight.sources.size();
+    const auto reader = MatrixReader::open(checkpoint, name, *type, rows, weight.cols);
+    if (!reader.ok()) continue;
+    const std::vector<const StoredTensor*> of_codes = reader.value().float_tensors();
+    tensors.insert(tensors.end(), of_codes.begin(), of_codes.end());
   }
   return tensors;
 }

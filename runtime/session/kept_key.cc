@@ -24,7 +24,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 // Probe is a small weight of two sources, of more than two tiles, whose elements all differ as far as their
 // type allows.
 struct Probe {
-  static constexpr uint64_t kRows = 24, kGroup = 64, kCols = 18 * kGroup;  // of each source
+  static constexpr uint64_t kRows = 24, kCols = 1536;  // of each source
   ManifestWeight weight;
   Checkpoint checkpoint;
   std::vector<std::vector<std::byte>> storage;
@@ -38,28 +38,39 @@ struct Probe {
     weight.group = 8;
     weight.sources = {"a", "b"};
     weight.bytes = packed_shape(weight.rows, kCols, type).bytes;
-    for (const std::string& name : weight.sources) {
-      add(codes_name(format, name), format.stored, {kRows, kCols}, kRows * kCols * format.bits / 8);
-      if (format.scaled()) add_scales(name + format.scales, format);
-    }
+    for (const std::string& name : weight.sources) add_source(name, format);
     std::ranges::sort(checkpoint.tensors, {}, &StoredTensor::name);
   }
 
-  // Scales are bf16 of the exponents that f16 has, so that every format can hold them.
-  void add_scales(const std::string& name, const WeightFormat& format) {
-    const uint64_t rows = format.group_rows > 1 ? 1 : kRows, cols = !format.grouped() ? 1
-                                                                    : format.group_rows > 1
-                                                                        ? kCols / kScaleBlock
-                                                                        : kCols / kGroup;
-    add(name, "BF16", {static_cast<int64_t>(rows), static_cast<int64_t>(cols)}, rows * cols * 2);
-    for (size_t i = 1; i < storage.back().size(); i += 2)
-      storage.back()[i] = std::byte{0x3c} | (storage.back()[i] & std::byte{3});
+  // Tensors have the names and shapes of compressed-tensors.
+  void add_source(const std::string& name, const WeightFormat& format) {
+    const bool e2m1 = format.code == CodeType::kE2m1, integers = format.code == CodeType::kInteger;
+    const uint64_t group = format.grouped() && format.group_rows == 1 ? format.group_cols : kScaleBlock;
+    if (!format.coded()) return add(name, format.stored, kRows, kCols, format.bits / 8);
+    if (e2m1) add(name + "_packed", "U8", kRows, kCols / 2, 1);
+    if (integers) add(name + "_packed", "I32", kRows, kCols * format.bits / 32, 4);
+    if (!e2m1 && !integers) add(name, "F8_E4M3", kRows, kCols, 1);
+    if (format.zeros) add(name + "_zero_point", "I32", kRows * format.bits / 32, kCols / group, 4);
+    if (format.group_scale == ScaleType::kE4m3) add(name + "_global_scale", "F32", 1, 0, 4);
+    if (e2m1)
+      return add(name + "_scale", format.group_scale == ScaleType::kE4m3 ? "F8_E4M3" : "U8", kRows,
+                 kCols / group, 1);
+    add(name + "_scale", "BF16", format.group_rows > 1 ? 1 : kRows, format.grouped() ? kCols / group : 1, 2);
   }
 
-  void add(const std::string& name, const char* dtype, std::vector<int64_t> shape, uint64_t bytes) {
-    std::vector<std::byte>& data = storage.emplace_back(bytes);
+  // Adds a tensor [rows, cols], or [rows] where `cols` is 0. Its bytes are random, but for exponents: every
+  // format can hold the floats, and none is NaN.
+  void add(const std::string& name, const char* dtype, uint64_t rows, uint64_t cols, uint64_t bytes) {
+    std::vector<std::byte>& data = storage.emplace_back(rows * std::max<uint64_t>(cols, 1) * bytes);
     auto word = static_cast<uint32_t>(storage.size());
-    for (std::byte& b : data) b = static_cast<std::byte>((word = word * 1664525 + 1013904223) >> 24);
+    const bool scales = name.ends_with("scale");
+    for (size_t i = 0; i < data.size(); ++i) {
+      data[i] = static_cast<std::byte>((word = word * 1664525 + 1013904223) >> 24);
+      if (scales) data[i] &= std::byte{0x3f};
+      if (scales && bytes > 1 && i % bytes == bytes - 1) data[i] = std::byte{0x3c} | (data[i] & std::byte{3});
+    }
+    std::vector<int64_t> shape{static_cast<int64_t>(rows)};
+    if (cols != 0) shape.push_back(static_cast<int64_t>(cols));
     checkpoint.tensors.push_back({name, dtype, std::move(shape), "", data});
   }
 };
@@ -127,6 +138,7 @@ Result<KeptKey> kept_key(Device& device, const Manifest& manifest, const Checkpo
     versions += fmt::format("{} {} {} {} {}\n", s.inode, s.bytes, s.modified_ns, s.changed_ns,
                             hash_hex(header_of(file)));
   }
+  versions += hash_hex(text_of(checkpoint.config.bytes));  // tells how zero points are stored
   return KeptKey{hash_hex(place), hash_hex(place + versions)};
 }
 

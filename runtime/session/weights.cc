@@ -11,6 +11,7 @@
 
 #include "runtime/abi/packing.h"
 #include "runtime/base/half.h"
+#include "runtime/session/matrix_reader.h"
 #include "runtime/session/session.h"
 
 namespace mkrt {
@@ -34,47 +35,48 @@ Error unexpected(const StoredTensor& t, const std::string& expected) {
                       shape_text(t.shape), expected)};
 }
 
-// Returns the shape of the tensor of codes of a weight of that shape.
-std::vector<int64_t> codes_shape(const WeightFormat& format, std::vector<int64_t> shape) {
-  constexpr int64_t kWordBits = 32;
-  if (format.bits < 8) shape.back() = shape.back() * format.bits / kWordBits;
-  return shape;
-}
-
-// Checks one tensor of a weight, and its scales.
+// Checks one source of a weight, and its scales.
 Status check_source(const ManifestWeight& w, const std::string& name, const Checkpoint& checkpoint) {
   const bool vector = w.layout == WeightLayout::kVector;
   std::vector<int64_t> shape{static_cast<int64_t>(w.cols)};
   if (!vector) shape.insert(shape.begin(), static_cast<int64_t>(w.rows * w.stack / w.sources.size()));
-  const WeightFormat format = weight_format(type_of(w));
-  const std::string codes = vector ? name : codes_name(format, name);
-  const StoredTensor* t = checkpoint.find(codes);
-  if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, codes)};
-  const std::vector<int64_t> stored = vector ? shape : codes_shape(format, shape);
-  if (t->shape != stored || (vector ? !is_float(*t) : t->dtype != format.stored))
-    return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(stored)));
-  if (vector || !format.scaled()) return {};
-  const Result<ScaleGrid> grid =
-      scale_grid(checkpoint, format, name, static_cast<uint64_t>(shape[0]), w.cols);
-  return grid.ok() ? Status() : grid.error();
+  const WeightType type = type_of(w);
+  const WeightFormat format = weight_format(type);
+  if (!vector && format.coded()) {
+    const auto reader = MatrixReader::open(checkpoint, name, type, static_cast<uint64_t>(shape[0]), w.cols);
+    return reader.ok() ? Status() : reader.error();
+  }
+  const StoredTensor* t = checkpoint.find(name);
+  if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
+  if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != format.stored))
+    return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
+  return {};
 }
 
-// Sets all scales of a packed weight, where its format has scales. Those of groups become `value`, and else
-// those of rows.
+// Writes a scale of a group.
+void write_scale(ScaleType type, float value, std::byte* to) {
+  const uint32_t bits = type == ScaleType::kF32    ? std::bit_cast<uint32_t>(value)
+                        : type == ScaleType::kF16  ? f32_to_f16(value)
+                        : type == ScaleType::kE4m3 ? f32_to_e4m3(value)
+                                                   : std::bit_cast<uint32_t>(value) >> 23;
+  std::memcpy(to, &bits, scale_size(type));
+}
+
+// Sets all scales of a packed weight, where its format has scales. Those of groups become about `value`, and
+// else those of rows. Zero points become the middle of the codes.
 void set_scales(const ManifestWeight& w, float value, std::span<std::byte> out) {
   const PackedShape shape = packed_shape(w.rows, w.cols, type_of(w));
   const WeightFormat& format = shape.format;
   const float of_rows = format.grouped() ? 1 : value;
-  const auto half = static_cast<uint16_t>(f32_to_f16(value));
-  const uint32_t bytes = one_scale_bytes(format);
-  const void* of_groups = bytes == sizeof(half) ? static_cast<const void*>(&half) : &value;
-  for (uint64_t matrix = 0; matrix < w.stack && format.scaled(); ++matrix)
+  for (uint64_t matrix = 0; matrix < w.stack && format.coded(); ++matrix)
     for (uint64_t row = 0; row < shape.strips * kStripRows; ++row) {
       const uint64_t base = matrix * shape.bytes;
       for (uint64_t k_slice = 0; k_slice < kKSlices && format.scale_bytes != 0; ++k_slice)
         std::memcpy(&out[base + scale_offset(shape, row, k_slice)], &of_rows, sizeof(of_rows));
-      for (uint64_t col = 0; format.grouped() && col < shape.padded_cols; col += format.group_cols)
-        std::memcpy(&out[base + group_scale_offset(shape, row, col)], of_groups, bytes);
+      for (uint64_t col = 0; format.grouped() && col < shape.padded_cols; col += format.group_cols) {
+        write_scale(format.group_scale, value, &out[base + group_scale_offset(shape, row, col)]);
+        if (format.zeros) out[base + group_zero_offset(shape, row, col)] = std::byte(1u << (format.bits - 1));
+      }
     }
 }
 
@@ -137,11 +139,13 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
                  max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows),
                  groups = format.grouped() ? (w.cols + format.group_cols - 1) / format.group_cols : 0,
                  scales_at = kRows + (max * row_bytes + kAlignment - 1) / kAlignment * kAlignment,
-                 groups_at = scales_at + max * sizeof(float);
-  if (Status status = reserve(groups_at + max * groups * sizeof(float)); !status.ok()) return status;
+                 groups_at = scales_at + max * sizeof(float),
+                 zeros_at = groups_at + max * groups * sizeof(float);
+  if (Status status = reserve(zeros_at + (format.zeros ? max * groups : 0)); !status.ok()) return status;
   MkPack pack{staging_ + kRows,
               staging_ + scales_at,
               staging_ + groups_at,
+              staging_ + zeros_at,
               to,
               0,
               0,
@@ -159,32 +163,37 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
 
 Status WeightLoader::load_source(const std::string& name, const WeightFormat& format, uint64_t rows,
                                  uint64_t max, MkPack pack) {
-  const std::span<const std::byte> from = checkpoint_.find(codes_name(format, name))->bytes;
+  const auto type = static_cast<WeightType>(pack.type);
   const uint64_t row_bytes = pack.cols * format.bits / 8;
-  ScaleGrid scales;
-  if (format.scaled()) {
-    const Result<ScaleGrid> grid = scale_grid(checkpoint_, format, name, rows, pack.cols);
-    if (!grid.ok()) return grid.error();
-    scales = grid.value();
+  std::optional<MatrixReader> reader;
+  if (format.coded()) {
+    Result<MatrixReader> opened = MatrixReader::open(checkpoint_, name, type, rows, pack.cols);
+    if (!opened.ok()) return opened.error();
+    reader = std::move(opened.value());
   }
+  std::vector<std::byte> memory;
   for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
     pack.rows = std::min(max, rows - pack.first);
+    const std::span<const std::byte> from =
+        reader ? reader->codes(pack.first, pack.rows, memory)
+               : checkpoint_.find(name)->bytes.subspan(pack.first * row_bytes, pack.rows * row_bytes);
     Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1)));
-    if (status.ok())
-      status = device_.write(pack.from, from.subspan(pack.first * row_bytes, pack.rows * row_bytes));
-    if (status.ok() && scales.tensor) status = write_scales(scales, format, pack);
+    if (status.ok()) status = device_.write(pack.from, from);
+    if (status.ok() && reader) status = write_scales(*reader, pack);
     if (status.ok()) status = device_.pack(staging_);
     if (!status.ok()) return status;
   }
   return {};
 }
 
-Status WeightLoader::write_scales(const ScaleGrid& grid, const WeightFormat& format, const MkPack& pack) {
-  const Result<PackedScales> scales = packed_scales(grid, format, pack.first, pack.rows, pack.cols);
+Status WeightLoader::write_scales(const MatrixReader& reader, const MkPack& pack) {
+  const Result<PackedScales> scales = reader.scales(pack.first, pack.rows);
   if (!scales.ok()) return scales.error();
   Status status = device_.write(pack.scales, std::as_bytes(std::span(scales.value().rows)));
-  if (status.ok() && format.grouped())
+  if (status.ok() && !scales.value().groups.empty())
     status = device_.write(pack.group_scales, std::as_bytes(std::span(scales.value().groups)));
+  if (status.ok() && !scales.value().zeros.empty())
+    status = device_.write(pack.group_zeros, std::as_bytes(std::span(scales.value().zeros)));
   return status;
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/artefact/manifest.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/device/device.h"
-#include "runtime/session/weight_scales.h"
+#include "runtime/session/matrix_reader.h"
 
 namespace mkrt {
 
@@ -40,7 +40,7 @@ class WeightLoader {
   // Lays out one source of a matrix, at most `max` of its rows at a time.
   Status load_source(const std::string& name, const WeightFormat& format, uint64_t rows, uint64_t max,
                      MkPack pack);
-  Status write_scales(const ScaleGrid& grid, const WeightFormat& format, const MkPack& pack);
+  Status write_scales(const MatrixReader& reader, const MkPack& pack);
   Status load_vector(const ManifestWeight& weight, uint64_t to);
   Status reserve(uint64_t bytes);
 

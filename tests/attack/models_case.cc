@@ -157,15 +157,14 @@ nlohmann::json json_of(const Setting& s) {
 // Chooses a coding that the shape's sizes allow: codes of 4 bits come in words of 8, and in whole groups.
 void choose_coding(Dice& dice, Shape& s) {
   using enum reference::Coding;
-  s.coding = dice.of<reference::Coding>({kE4m3Rows, kE4m3Tensor, kE4m3Blocks, kInt4});
-  if (s.coding != kInt4) return;
-  const int multiple = dice.of<int>({0, 32, 64});
-  s.code_group = multiple;
-  const auto fit = [&](int& size) {
-    const int by = multiple == 0 ? 8 : multiple;
-    size = (size + by - 1) / by * by;
-  };
-  while (s.heads * s.head_dim % (multiple == 0 ? 8 : multiple) != 0) s.heads += s.kv_heads;
+  s.coding = dice.of(std::vector(std::begin(reference::kCodings), std::end(reference::kCodings)));
+  s.code_group = dice.of<int>({0, 32, 64});
+  s.code_bits = s.coding == kAwq ? 4 : dice.of<int>({4, 8});
+  s.code_zeros = dice.one_in(2);
+  const reference::Coder coder{s.coding, s.type, s.code_group, s.code_bits, s.code_zeros};
+  const int multiple = coder.multiple();
+  const auto fit = [&](int& size) { size = (size + multiple - 1) / multiple * multiple; };
+  while (s.heads * s.head_dim % multiple != 0) s.heads += s.kv_heads;
   fit(s.hidden), fit(s.ffn), fit(s.expert_ffn);
 }
 
@@ -207,6 +206,8 @@ std::string to_json(const ModelCase& c) {
                    {"expert_ffn", s.expert_ffn},
                    {"coding", reference::coding_name(s.coding)},
                    {"code_group", s.code_group},
+                   {"code_bits", s.code_bits},
+                   {"code_zeros", s.code_zeros},
                    {"cache", c.cache ? dtype_name(*c.cache) : "as weights"},
                    {"batch_invariant", c.batch_invariant},
                    {"wgmma_from", c.wgmma_from.value_or(0)},

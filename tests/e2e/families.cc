@@ -224,11 +224,11 @@ TEST_CASE("weights of e4m3 with scales of tensors or blocks match float64") {
   }
 }
 
-// Returns the shape with sizes that whole groups of `group` columns fill, or words of 8 codes for 0.
-Shape with_int4(Shape s, int group) {
-  const int by = group == 0 ? 8 : group;
+// Returns the shape with weights of a coding, and sizes that it allows.
+Shape with_codes(Shape s, Coding coding, int group = 0, int bits = 4, bool zeros = false) {
+  s.coding = coding, s.code_group = group, s.code_bits = bits, s.code_zeros = zeros;
+  const int by = reference::Coder{coding, s.type, group, bits, zeros}.multiple();
   const auto fit = [&](int& size) { size = (size + by - 1) / by * by; };
-  s.coding = Coding::kInt4, s.code_group = group;
   s.heads = 4, s.kv_heads = 2, s.head_dim = 32;
   fit(s.hidden), fit(s.ffn), fit(s.expert_ffn);
   return s;
@@ -237,18 +237,51 @@ Shape with_int4(Shape s, int group) {
 TEST_CASE("weights of int4 with scales of groups or rows match float64, in steps of any number of tokens") {
   for (const int group : {32, 64, 128, 0}) {
     CAPTURE(group);
-    check_model(with_int4(awkward("llama", Type::kBf16), group), {{1, 3}, {7, 12}, {33, 3}});
-    check_model(with_int4(with_experts("qwen3_moe", Type::kBf16), group), {{1, 3}, {33, 3}});
+    check_model(with_codes(awkward("llama", Type::kBf16), Coding::kPacked, group),
+                {{1, 3}, {7, 12}, {33, 3}});
+    check_model(with_codes(with_experts("qwen3_moe", Type::kBf16), Coding::kPacked, group),
+                {{1, 3}, {33, 3}});
   }
   for (const Type type : {Type::kF32, Type::kF16})  // type of norms, embeddings and scales
-    check_model(with_int4(awkward("qwen2", type), 32), {{7, 3}});
-  Shape wide = with_int4(awkward("llama", Type::kBf16), 64);
+    check_model(with_codes(awkward("qwen2", type), Coding::kPacked, 32), {{7, 3}});
+  Shape wide = with_codes(awkward("llama", Type::kBf16), Coding::kPacked, 64);
   wide.hidden = 512;  // groups of 64 columns are packed as such where they fill all K slices
   wide.ffn = 1536;
   wide.layers = 1;
   wide.context = 300;
   check_model(wide, {{8, 2}, {20, 1}, {32, 1}, {64, 1}, {77, 1}, {256, 1}}, {}, {.max_tokens = 256});
   check_model(wide, {{3, 2}, {70, 1}}, {}, {.max_tokens = 80, .splits = {{"*.o", 2, {}}, {"*.down", 4, {}}}});
+}
+
+TEST_CASE("integers with zero points, and of 8 bits, match float64 in every form on disk") {
+  for (const Coding coding : {Coding::kPacked, Coding::kGptq, Coding::kGptqV2, Coding::kAwq})
+    for (const int bits : {4, 8})
+      for (const bool zeros : {false, true}) {
+        if (coding == Coding::kAwq && bits == 8) continue;
+        CAPTURE(coding_name(coding));
+        CAPTURE(bits);
+        CAPTURE(zeros);
+        check_model(with_codes(awkward("llama", Type::kBf16), coding, 32, bits, zeros), {{1, 3}, {33, 3}});
+        check_model(with_codes(with_experts("qwen3_moe", Type::kBf16), coding, 64, bits, zeros),
+                    {{1, 2}, {33, 2}});
+      }
+  Shape wide = with_codes(awkward("llama", Type::kBf16), Coding::kGptq, 128, 4, true);
+  wide.hidden = 512;
+  wide.ffn = 1536;
+  wide.layers = 1;
+  for (const int bits : {4, 8}) {
+    wide.code_bits = bits;
+    check_model(wide, {{8, 2}, {70, 1}}, {},
+                {.max_tokens = 80, .splits = {{"*.o", 2, {}}, {"*.down", 4, {}}}});
+  }
+}
+
+TEST_CASE("floats of 4 bits match float64") {
+  for (const Coding coding : {Coding::kMxfp4, Coding::kNvfp4, Coding::kModelopt}) {
+    CAPTURE(coding_name(coding));
+    check_model(with_codes(awkward("llama", Type::kBf16), coding), {{1, 3}, {7, 12}, {33, 3}});
+    check_model(with_codes(with_experts("mixtral", Type::kBf16), coding), {{1, 2}, {33, 2}});
+  }
 }
 
 TEST_CASE("experts that all tokens go to, or none, match float64") {

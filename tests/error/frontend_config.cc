@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "frontend/source.h"
 #include "tests/unit/frontend/fixtures.h"
@@ -81,11 +82,13 @@ TEST_CASE("quantized weights of an unknown method or format are refused") {
                     format = ", \"format\": \"float-quantized\"";
   CHECK(quantized("{}") == kFile +
                                ":4:3: error: quantization_config.quant_method is null, expected "
-                               "\"compressed-tensors\" or \"fp8\"");
-  CHECK(quantized("{" + method + "\"awq\"}") ==
-        at + "quant_method is \"awq\", expected \"compressed-tensors\" or \"fp8\"");
+                               "\"compressed-tensors\" or \"fp8\" or \"gptq\" or \"awq\" or "
+                               "\"auto-round\" or \"modelopt\"");
+  CHECK(quantized("{" + method + "\"bitsandbytes\"}")
+            .starts_with(at + "quant_method is \"bitsandbytes\", expected "));
   CHECK(quantized("{\"format\": \"int-quantized\", " + method + tensors + "}") ==
-        at + "format is \"int-quantized\", expected \"float-quantized\" or \"pack-quantized\"");
+        at + "format is \"int-quantized\", expected \"float-quantized\" or \"pack-quantized\" or "
+             "\"nvfp4-pack-quantized\" or \"mxfp4-pack-quantized\" or \"mixed-precision\"");
   CHECK(quantized("{" + method + tensors + format + "}") ==
         kFile + ":4:3: error: quantization_config.config_groups is null, expected a map of groups");
   CHECK(quantized("{\"fmt\": \"e5m2\", " + method + "\"fp8\"}") ==
@@ -94,6 +97,44 @@ TEST_CASE("quantized weights of an unknown method or format are refused") {
         at + "weight_block_size is [64, 128], expected [128, 128] or null");
   const std::string fp8 = quantized("{\"weight_block_size\": [128, 128], " + method + "\"fp8\"}");
   CHECK(fp8.substr(fp8.find("error: ")) == kConfigAlone);
+}
+
+TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format is for are refused") {
+  const auto error = [](const std::string& method, const std::string& keys) {
+    const std::string text = quantized("{" + keys + ", \"quant_method\": \"" + method + "\"}");
+    return text.substr(text.find("error: "));
+  };
+  const std::string key = "error: quantization_config.";
+  CHECK(error("gptq", "\"bits\": 3") == key + "bits is 3, expected 4 or 8");
+  CHECK(error("gptq", "\"bits\": 4, \"checkpoint_format\": \"marlin\"") ==
+        key + "checkpoint_format is \"marlin\", expected \"gptq\" or \"gptq_v2\" or null");
+  CHECK(error("awq", "\"bits\": 8") == key + "bits is 8, expected 4");
+  CHECK(error("awq", "\"bits\": 4, \"version\": \"gemv\"") ==
+        key + "version is \"gemv\", expected \"gemm\" or \"GEMM\" or null");
+  CHECK(error("auto-round", "\"bits\": 4, \"packing_format\": \"auto_round:gguf\"") ==
+        key +
+            "packing_format is \"auto_round:gguf\", expected \"auto_round:auto_gptq\" or "
+            "\"auto_round:auto_awq\" or null");
+  CHECK(error("modelopt", "\"quant_algo\": \"MXFP8\"") ==
+        key + "quant_algo is \"MXFP8\", expected \"NVFP4\" or \"FP8\"");
+  for (const char* good : {"gptq", "awq", "auto-round"}) CHECK(error(good, "\"bits\": 4") == kConfigAlone);
+  CHECK(error("modelopt", "\"quant_algo\": \"NVFP4\"") == kConfigAlone);
+}
+
+TEST_CASE("hf_quant_config.json tells of quantized weights where config.json does not") {
+  const test::TempDir dir;
+  dir.write("config.json", test::llama_config());
+  const auto error = [&](const char* algorithm) {
+    dir.write("hf_quant_config.json",
+              fmt::format("{{\"quantization\": {{\"quant_algo\": \"{}\"}}}}", algorithm));
+    const auto request = read_request(dir.path, {});
+    REQUIRE(request.ok());
+    return build_op_graph(request.value(), {}).error().message;
+  };
+  CHECK(error("W4A8_AWQ")
+            .find("hf_quant_config.json:1:19: error: quantization.quant_algo is \"W4A8_AWQ\", expected "
+                  "\"NVFP4\" or \"FP8\"") != std::string::npos);
+  CHECK(error("NVFP4").find(kConfigAlone) != std::string::npos);
 }
 
 TEST_CASE("quantized weights of schemes that no weight format is for are refused") {
@@ -110,9 +151,18 @@ TEST_CASE("quantized weights of schemes that no weight format is for are refused
         key + "weights.block_structure is [1, 128], expected [128, 128] or null");
   CHECK(group_error(floats, good + ", \"symmetric\": false") ==
         key + "weights.symmetric is false, expected true or null");
-  CHECK(group_error(packed, "\"num_bits\": 3") == key + "weights.num_bits is 3, expected 4");
-  CHECK(group_error(packed, good4 + ", \"symmetric\": false") ==
-        key + "weights.symmetric is false, expected true or null");
+  CHECK(group_error(packed, "\"num_bits\": 3") == key + "weights.num_bits is 3, expected 4 or 8");
+  CHECK(group_error(packed, good4 + ", \"symmetric\": false") == kConfigAlone);
+  CHECK(
+      group_error("nvfp4-pack-quantized", "\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"group\"") ==
+      key + "weights.strategy is \"group\", expected \"tensor_group\"");
+  CHECK(group_error("mxfp4-pack-quantized",
+                    "\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"group\", \"group_size\": 16") ==
+        key + "weights.group_size is 16, expected 32");
+  CHECK(group_error("mixed-precision", good) ==
+        key +
+            "format is null, expected \"float-quantized\" or \"pack-quantized\" or "
+            "\"nvfp4-pack-quantized\" or \"mxfp4-pack-quantized\"");
   CHECK(group_error(packed, good4 + ", \"actorder\": \"group\"") ==
         key + "weights.actorder is \"group\", expected null or \"static\" or \"weight\"");
   CHECK(group_error(packed, good4, "{\"num_bits\": 8}") == key + "input_activations is a map, expected null");

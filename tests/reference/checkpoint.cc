@@ -21,7 +21,7 @@ struct Entry {
 };
 
 Coder coder_of(const Shape& s) {
-  return {s.coding, s.code_group, s.type};
+  return {s.coding, s.type, s.code_group, s.code_bits, s.code_zeros};
 }
 
 // Returns whether the entry is a product's weight in a layer, which the checkpoint has as codes.
@@ -29,10 +29,6 @@ bool is_coded(const Shape& s, const Entry& e) {
   const bool router = e.name.ends_with("mlp.gate.weight") || e.name.ends_with("moe.gate.weight");
   return s.coding != Coding::kNone && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
          e.name.ends_with(".weight");
-}
-
-std::string scales_of(const Shape& s, const Entry& e) {
-  return e.name + coder_of(s).scales_suffix();
 }
 
 // Returns every tensor of the model's checkpoint.
@@ -82,10 +78,6 @@ std::vector<Entry> entries_of(const Shape& s) {
       add("self_attn.k_norm.weight", {s.head_dim});
     }
   }
-  std::vector<Entry> scales;
-  for (const Entry& e : out)
-    if (is_coded(s, e)) scales.push_back({scales_of(s, e), coder_of(s).scales_shape(e.shape[0], e.shape[1])});
-  out.insert(out.end(), scales.begin(), scales.end());
   return out;
 }
 
@@ -108,10 +100,10 @@ void append_value(std::string& bytes, double value, Type t) {
 std::vector<Coder::Tensor> tensors_of(const Model& m, const Entry& e) {
   const std::vector<double>& w = m.weights.at(e.name);
   if (is_coded(m.shape, e))
-    return coder_of(m.shape).codes(w, m.weights.at(scales_of(m.shape, e)), e.shape[0], e.shape[1]);
+    return coder_of(m.shape).tensors(e.name, w, m.scales.at(e.name), e.shape[0], e.shape[1]);
   std::string bytes;
   for (const double value : w) append_value(bytes, value, m.shape.type);
-  return {{"", stored_name(m.shape.type), e.shape, bytes}};
+  return {{e.name, stored_name(m.shape.type), e.shape, bytes}};
 }
 
 void write_file(const std::string& path, const std::string& bytes) {
@@ -177,9 +169,9 @@ void write_shard(const Model& m, const std::vector<Entry>& entries, const std::s
   std::string data;
   for (const Entry& e : entries)
     for (const Coder::Tensor& t : tensors_of(m, e)) {
-      header[e.name + t.suffix] = {{"dtype", t.type},
-                                   {"shape", t.shape},
-                                   {"data_offsets", {data.size(), data.size() + t.bytes.size()}}};
+      header[t.name] = {{"dtype", t.type},
+                        {"shape", t.shape},
+                        {"data_offsets", {data.size(), data.size() + t.bytes.size()}}};
       data += t.bytes;
     }
   std::string text = header.dump(), bytes;
@@ -248,7 +240,6 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   for (const Entry& e : entries_of(shape)) {
-    if (m.weights.contains(e.name)) continue;  // scales of codes exist already
     std::vector<double>& w = m.weights[e.name];
     size_t count = 1;
     for (const int size : e.shape) count *= static_cast<size_t>(size);
@@ -256,7 +247,7 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     const double scale = norm || e.shape.size() == 1 ? 0.1 : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
-    if (is_coded(shape, e)) m.weights[scales_of(shape, e)] = coder_of(shape).round(w, e.shape[0], e.shape[1]);
+    if (is_coded(shape, e)) m.scales[e.name] = coder_of(shape).round(w, e.shape[0], e.shape[1]);
     if (e.name.ends_with("_scale"))
       for (double& v : w) v = rounded(0.003 + std::abs(v) / 10, shape.type);
   }
@@ -275,7 +266,7 @@ void write_checkpoint(const Model& m, const std::string& directory, int shards) 
     std::vector<Entry> part;
     for (size_t e = static_cast<size_t>(i); e < entries.size(); e += static_cast<size_t>(shards)) {
       part.push_back(entries[e]);
-      index["weight_map"][entries[e].name] = name;
+      for (const Coder::Tensor& t : tensors_of(m, entries[e])) index["weight_map"][t.name] = name;
     }
     write_shard(m, part, directory + "/" + name);
   }

@@ -26,7 +26,9 @@ struct Shape {
   int window = 0;                 // positions that a token sees, its own included, or 0 for all
   int window_from = 0;            // first layer with the window, in qwen2 and qwen3
   Coding coding = Coding::kNone;  // of layers' products, routers aside
-  int code_group = 0;             // columns that share a scale in Coding::kInt4; 0: all columns of a row
+  int code_group = 0;             // columns that share a scale of integers; 0: all columns of a row
+  int code_bits = 4;              // of integers
+  bool code_zeros = false;        // integers have zero points
   bool e4m3_cache = false;        // keys and values are kept as 8-bit floats, with scales in the checkpoint
   double rope_theta = 10000, eps = 1e-5;
 
@@ -45,6 +47,7 @@ bool has_experts(const Shape& shape, int layer);
 struct Model {
   Shape shape;
   std::map<std::string, std::vector<double>> weights;
+  std::map<std::string, std::vector<double>> scales{};  // of matrices that the checkpoint has as codes
 };
 
 // Returns a model of normal weights, scaled so that logits are of order one. Equal seeds give equal models.

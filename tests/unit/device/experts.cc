@@ -45,7 +45,7 @@ Problem make_problem(const Case& c) {
     const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
     char* at = &p.packed[expert * p.shape.bytes + packed_offset(p.shape, row, col)];
     const uint16_t stored = to_bf16(weight[i]);
-    if (p.shape.format.scaled()) {
+    if (p.shape.format.coded()) {
       p.weight.push_back(put_coded(p.shape, &p.packed[expert * p.shape.bytes], row, col, weight[i], expert));
       continue;
     }
@@ -107,10 +107,10 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 
 auto expert_of(const Case& c) {
   switch (type_of(c)) {
-#define MK_EXPERT_OF(name, W) \
-  case W::type:               \
+#define MK_EXPERT_OF(name, type) \
+  case WeightType::type:         \
     return mkb_expert_##name;
-    MK_EACH_WEIGHT_FORMAT(MK_EXPERT_OF)
+    MKRT_EACH_WEIGHT_TYPE(MK_EXPERT_OF)
   }
   return mkb_expert_f32;
 }
@@ -200,7 +200,7 @@ TEST_CASE("each row is multiplied with its expert's weights") {
           check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
           check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
           if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
-          for (const WeightType coded : kCoded) {
+          for (const WeightType coded : coded_types()) {
             if (!bf16) continue;
             check_product({tokens, 5, 2, 48, 600, bf16, silu, gather, kSome, true, 1, coded});
             check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne, false, 1, coded});

@@ -118,8 +118,8 @@ std::vector<std::byte> grouped_bytes(const ManifestWeight& w, const Memory& memo
                                      uint64_t scale_cols) {
   const PackedShape shape = packed_shape(w.rows, w.cols, *find_weight_type(w.element));
   const WeightFormat& format = shape.format;
-  const StoredTensor& codes = *memory.checkpoint.find(std::string("w") + format.codes);
-  const StoredTensor& scales = *memory.checkpoint.find(std::string("w") + format.scales);
+  const StoredTensor& codes = *memory.checkpoint.find(format.bits == 4 ? "w_packed" : "w");
+  const StoredTensor& scales = *memory.checkpoint.find(format.bits == 4 ? "w_scale" : "w_scale_inv");
   const float one = 1;
   std::vector<std::byte> expected(shape.bytes, std::byte{0});
   for (uint64_t row = 0; row < w.rows; ++row) {

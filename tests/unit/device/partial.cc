@@ -46,7 +46,7 @@ const Case kSplitCases[] = {{16, 512, 1, true}, {150, 1100, 3, true}, {40, 120, 
                             {20, 130, 80, true}};
 
 TEST_CASE("a product in parts with bias and residual has the bits of the whole one") {
-  for (const auto& [bf16, coded] : kMatrixWeights)
+  for (const auto& [bf16, coded] : matrix_weights())
     for (Case c : kSplitCases)
       for (const u32 parts : {2u, 4u, 8u}) {
         c.coded = coded;

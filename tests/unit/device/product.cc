@@ -37,7 +37,7 @@ void for_all_cases(const Check& check) {
   };
   const auto each = [&](Case c, uint32_t wgmma_from) {
     each_type(c, wgmma_from);
-    for (const WeightType coded : kCoded) {
+    for (const WeightType coded : coded_types()) {
       c.coded = coded;
       if (c.bf16) each_type(c, wgmma_from);
     }

@@ -23,13 +23,16 @@ struct Weights {
   bool bf16;
   WeightType coded;
 };
-constexpr Weights kWeights[] = {{false, WeightType::kBf16}, {true, WeightType::kBf16},
-                                {true, WeightType::kE4m3},  {true, WeightType::kE4m3Block},
-                                {true, WeightType::kInt4},  {true, WeightType::kInt4Group32}};
-constexpr Weights kMatrixWeights[] = {{true, WeightType::kBf16},
-                                      {true, WeightType::kE4m3},
-                                      {true, WeightType::kE4m3Block},
-                                      {true, WeightType::kInt4Group32}};
+inline std::vector<Weights> matrix_weights() {
+  std::vector<Weights> weights{{true, WeightType::kBf16}};
+  for (const WeightType type : coded_types()) weights.push_back({true, type});
+  return weights;
+}
+inline std::vector<Weights> all_weights() {
+  std::vector<Weights> weights = matrix_weights();
+  weights.push_back({false, WeightType::kBf16});
+  return weights;
+}
 
 // Packs a weight [rows, cols] element by element, as runtime/abi/packing.h defines.
 template <class T>
@@ -52,7 +55,7 @@ inline Problem make_problem(const Case& c) {
   Problem p;
   p.shape = packed_shape(c.rows, c.cols, type_of(c));
   const std::vector<float> weight = random_floats(size_t{c.rows} * c.cols, 1, 0.1f);
-  if (p.shape.format.scaled()) {
+  if (p.shape.format.coded()) {
     p.packed.assign(p.shape.bytes, 0);
     for (size_t i = 0; i < weight.size(); ++i)
       p.weight.push_back(put_coded(p.shape, p.packed.data(), i / c.cols, i % c.cols, weight[i]));
@@ -147,10 +150,10 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
 
 inline auto product_of(const Case& c) {
   switch (type_of(c)) {
-#define MK_PRODUCT_OF(name, W) \
-  case W::type:                \
+#define MK_PRODUCT_OF(name, type) \
+  case WeightType::type:          \
     return mkb_product_##name;
-    MK_EACH_WEIGHT_FORMAT(MK_PRODUCT_OF)
+    MKRT_EACH_WEIGHT_TYPE(MK_PRODUCT_OF)
   }
   return mkb_product_f32;
 }

@@ -5,7 +5,7 @@ namespace mk {
 namespace {
 
 TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads it") {
-  for (const auto& [bf16, coded] : kWeights)
+  for (const auto& [bf16, coded] : all_weights())
     for (const uint32_t tokens : {1u, 5u, 8u, 16u, 30u, 32u, 33u, 256u})
       for (const uint32_t cols : {512u, 700u}) {
         const Case c{150, tokens > 64 ? 64 : cols, tokens, bf16, coded};
@@ -49,7 +49,7 @@ TEST_CASE("what lies behind the last row of activations is not multiplied") {
 }
 
 TEST_CASE("a token's bits do not depend on how many others a matrix product has") {
-  for (const auto& [bf16, coded] : kMatrixWeights) {
+  for (const auto& [bf16, coded] : matrix_weights()) {
     Case c{40, 700, 150, bf16, coded};
     CAPTURE(static_cast<int>(coded));
     Problem p = make_problem(c);
@@ -83,7 +83,7 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
 
 TEST_CASE("rows that are picked have the bits that they have among all") {
   const std::vector<u32> q_len{3, 1, 40, 1, 1, 9, 2, 20, 1, 5};
-  for (const auto& [bf16, coded] : kWeights) {
+  for (const auto& [bf16, coded] : all_weights()) {
     const Case c{40, 700, 83, bf16, coded};
     Problem p = make_problem(c);
     std::vector<float> all(size_t{c.tokens} * c.rows), gathered(q_len.size() * c.rows);

@@ -122,12 +122,13 @@ TEST_CASE("codes without fitting scales, or where no product takes them, are nam
         "model.safetensors: error: tensor \"" + q + "\" is F8_E4M3, expected bf16 as \"" + embed + "\"");
   tensors.back().shape = {2};
   const std::string expected =
-      "[32, 1], [1] or [1, 1], a scale for each row, for all, or for each block of 128 x 128";
-  CHECK(headline(coded_graph(tensors)) == "scales.safetensors: error: tensor \"" + q +
-                                              "_scale\" is bf16 [2], expected bf16, f16 or f32 " + expected);
+      "BF16, F16, F32 or F8_E8M0 [32, 1], [1] or [1, 1], a scale for each row, for all, or for each block of "
+      "128 x 128";
+  CHECK(headline(coded_graph(tensors)) ==
+        "scales.safetensors: error: tensor \"" + q + "_scale\" is BF16 [2], expected " + expected);
   tensors.pop_back();
   CHECK(headline(coded_graph(tensors)) == "model.safetensors: error: missing tensor \"" + q +
-                                              "_scale_inv\" or \"" + q + "_scale\", expected " + expected);
+                                              "_scale\" beside \"" + q + "\", expected " + expected);
   tensors = coded_tensors({q});
   tensors.push_back({"model.layers.0.self_attn.q_proj.input_scale", DType::bf16, {1}, "a.safetensors"});
   CHECK(headline(coded_graph(tensors)) == "");
@@ -160,13 +161,16 @@ std::string packed_error(const std::vector<int64_t>& codes, const std::vector<in
 TEST_CASE("codes of 4 bits have words and scales of whole groups") {
   const std::string q = "model.layers.0.self_attn.q_proj.weight";
   CHECK(packed_error({32, 4}, {32, 1}) == "");
-  CHECK(packed_error({32, 3}, {32, 1}) ==
-        "model.safetensors: error: tensor \"" + q +
-            "_packed\" is I32 [32, 3], expected I32 [32, 4], 8 codes in a word");
+  CHECK(packed_error({32, 3}, {32, 1}) == "model.safetensors: error: tensor \"" + q +
+                                              "_packed\" is I32 [32, 3], expected I32 [32, 4] of 8 codes in "
+                                              "a word or [32, 8] of 4 codes in a word");
   CHECK(packed_error({32, 4}, {}) ==
         "model.safetensors: error: missing tensor \"" + q + "_scale\", the scales of \"" + q + "_packed\"");
-  for (const std::vector<int64_t>& scales : {std::vector<int64_t>{32, 2}, {32, 3}, {16, 1}, {32}, {32, 0}})
+  for (const std::vector<int64_t>& scales : {std::vector<int64_t>{32, 3}, {16, 1}, {32}, {32, 0}})
     CHECK(packed_error({32, 4}, scales)
-              .find("expected bf16, f16 or f32 [32, n], a scale for each row or for each "
-                    "group of a multiple of 32 columns") != std::string::npos);
+              .find("expected BF16, F16 or F32 [32, n], a scale for each group of columns") !=
+          std::string::npos);
+  CHECK(packed_error({32, 4}, {32, 2})
+            .ends_with(
+                "is F16 [32, 2], expected a scale for each row or each group of a multiple of 32 columns"));
 }

@@ -1,5 +1,6 @@
 // These tests compare products on the processor with float64 loops, for formats whose groups of columns have
 // scales.
+#include "tests/unit/device/coded.h"
 #include "tests/unit/processor/product.h"
 
 namespace mk {
@@ -10,28 +11,33 @@ Matrix grouped_matrix(WeightType type, uint64_t rows, uint64_t cols) {
   Matrix m{packed_shape(rows, cols, type), type, {}, {}};
   const WeightFormat& format = m.shape.format;
   const uint64_t groups = (cols + format.group_cols - 1) / format.group_cols;
-  const bool int4 = format.bits == 4;
   std::mt19937 random(static_cast<u32>(rows * cols));
   std::vector<char> codes(rows * cols * format.bits / 8);
   std::vector<float> of_rows(rows, 1), of_groups(rows * groups);
+  std::vector<uint8_t> zeros(rows * groups);
   for (uint64_t row = 0; row < rows; ++row) {
-    if (int4) of_rows[row] = std::ldexp(1.0f, -static_cast<int>(row % 3));
-    for (uint64_t group = 0; group < groups; ++group)
-      of_groups[row * groups + group] =
-          f16_to_f32(f32_to_f16(0.021f * static_cast<float>(1 + (row / format.group_rows + group) % 5)));
+    if (format.scale_bytes != 0) of_rows[row] = std::ldexp(1.0f, -static_cast<int>(row % 3));
+    for (uint64_t group = 0; group < groups; ++group) {
+      char stored[sizeof(float)];
+      const float scale = 0.021f * static_cast<float>(1 + (row / format.group_rows + group) % 5);
+      of_groups[row * groups + group] = put_scale_of(format.group_scale, scale, stored);
+      zeros[row * groups + group] = static_cast<uint8_t>(zero_of(format, row, group));
+    }
     for (uint64_t col = 0; col < cols; ++col) {
-      const uint64_t at = row * cols + col;
-      const uint32_t code = int4 ? random() % 16 : random() % 2 * 128 + random() % 0x58;
+      const uint64_t at = row * cols + col, group = row * groups + col / format.group_cols;
+      const bool e4m3 = format.code == CodeType::kFloat;
+      const uint32_t code = e4m3 ? random() % 2 * 128 + random() % 0x58 : random() % (1u << format.bits);
       const uint64_t bit = at * format.bits;
       codes[bit / 8] = static_cast<char>(codes[bit / 8] | static_cast<char>(code << bit % 8));
-      const double number = int4 ? static_cast<double>(code) - 8 : double{e4m3_to_f32(code)};
-      m.value.push_back(number * of_rows[row] * of_groups[row * groups + col / format.group_cols]);
+      const double number{number_of(format, code, zeros[group])};
+      m.value.push_back(number * of_rows[row] * of_groups[group]);
     }
   }
   m.packed.resize(m.shape.bytes);
   const MkPack pack{reinterpret_cast<uint64_t>(codes.data()),
                     reinterpret_cast<uint64_t>(of_rows.data()),
                     reinterpret_cast<uint64_t>(of_groups.data()),
+                    reinterpret_cast<uint64_t>(zeros.data()),
                     reinterpret_cast<uint64_t>(m.packed.data()),
                     0,
                     rows,

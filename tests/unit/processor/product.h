@@ -12,8 +12,8 @@ namespace mk {
 
 extern "C" {
 void mkd_stream(Worker*, AS1 const char* weights);
-#define MK_DECLARE_PRODUCT_START(name, W) void mkb_product_start_##name(Worker*, const ProductArgs*);
-MK_EACH_WEIGHT_FORMAT(MK_DECLARE_PRODUCT_START)
+#define MK_DECLARE_PRODUCT_START(name, type) void mkb_product_start_##name(Worker*, const ProductArgs*);
+MKRT_EACH_WEIGHT_TYPE(MK_DECLARE_PRODUCT_START)
 }
 
 // FormatBodies are the bodies of a weight format.
@@ -23,19 +23,18 @@ struct FormatBodies {
   void (*product)(Worker*, const ProductArgs*, u32, u32);
   void (*expert)(Worker*, const ExpertArgs*, u32, u32);
 };
-constexpr FormatBodies kFormats[] = {
-    {WeightType::kF32, mkb_product_start_f32, mkb_product_f32, mkb_expert_f32},
-    {WeightType::kF16, mkb_product_start_f16, mkb_product_f16, mkb_expert_f16},
-    {WeightType::kBf16, mkb_product_start_bf16, mkb_product_bf16, mkb_expert_bf16},
-    {WeightType::kE4m3, mkb_product_start_e4m3, mkb_product_e4m3, mkb_expert_e4m3}};
-constexpr FormatBodies kGroupedFormats[] = {
-    {WeightType::kE4m3Block, mkb_product_start_e4m3_block, mkb_product_e4m3_block, mkb_expert_e4m3_block},
-    {WeightType::kInt4, mkb_product_start_int4, mkb_product_int4, mkb_expert_int4},
-    {WeightType::kInt4Group32, mkb_product_start_int4_group32, mkb_product_int4_group32,
-     mkb_expert_int4_group32}};
+#define MK_BODIES_OF(name, type) \
+  {WeightType::type, mkb_product_start_##name, mkb_product_##name, mkb_expert_##name},
+constexpr FormatBodies kAllFormats[] = {MKRT_EACH_WEIGHT_TYPE(MK_BODIES_OF)};
+inline std::vector<FormatBodies> formats(bool grouped) {
+  std::vector<FormatBodies> some;
+  for (const FormatBodies& bodies : kAllFormats)
+    if (weight_format(bodies.type).grouped() == grouped) some.push_back(bodies);
+  return some;
+}
+inline const std::vector<FormatBodies> kFormats = formats(false), kGroupedFormats = formats(true);
 inline const FormatBodies& bodies_of(WeightType type) {
-  const auto at = static_cast<size_t>(type);
-  return at < std::size(kFormats) ? kFormats[at] : kGroupedFormats[at - std::size(kFormats)];
+  return kAllFormats[static_cast<size_t>(type)];
 }
 
 // Tensor is a weight of a checkpoint. Elements are stored in their format; scales belong to rows.
@@ -102,6 +101,7 @@ inline void pack_source(const Tensor& t, char* to, uint64_t source, uint64_t sou
     const uint64_t rows = std::min(piece, t.rows - first);
     const MkPack pack{reinterpret_cast<uint64_t>(t.stored.data() + first * t.cols * t.element_bytes()),
                       reinterpret_cast<uint64_t>(t.scales.data() + first),
+                      0,
                       0,
                       reinterpret_cast<uint64_t>(to),
                       first,
@@ -197,14 +197,14 @@ inline std::vector<Value> products(const Matrix& m, const std::vector<double>& i
 constexpr double kSumError = 2e-6, kTieError = 1.0 / 256;
 
 // Returns the greatest error of `out`, in units of the allowed one. want(token, products) gives the values
-// of a token's row. x_rows are rows of x by token. Products with weights of bf16 or of 4 bits may round all
-// f32 rows to bf16.
+// of a token's row. x_rows are rows of x by token. Products that multiply bf16 may round all f32 rows to
+// it.
 template <class Want>
 double worst_error(const Matrix& m, const X& x, const std::vector<u32>& x_rows, const float* out,
                    const Want& want) {
   double best = INFINITY;
   for (const bool rounded : {false, true}) {
-    const bool rounds = m.type == WeightType::kBf16 || m.shape.format.bits == 4;
+    const bool rounds = m.shape.format.operand == WeightType::kBf16;
     if (rounded && (!rounds || x.bf16())) continue;
     const double allowed = rounded && x.kind == Input::kNormed ? kTieError : kSumError;
     double worst = 0;

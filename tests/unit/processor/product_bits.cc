@@ -120,6 +120,7 @@ TEST_CASE("workers share the strips of a weight, which they have packed together
     const MkPack pack{reinterpret_cast<uint64_t>(t.stored.data()),
                       reinterpret_cast<uint64_t>(t.scales.data()),
                       0,
+                      0,
                       reinterpret_cast<uint64_t>(m.packed.data()),
                       0,
                       t.rows,

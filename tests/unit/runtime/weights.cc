@@ -121,9 +121,13 @@ TEST_CASE("codes need a scale for each row of every source") {
     const Status status = check_weights(m, memory.checkpoint);
     return status.ok() ? "" : status.error().message;
   };
-  const std::string expected = ", expected BF16, F16 or F32 [8, 1], a scale for each row";
+  const std::string expected =
+      ", expected BF16, F16, F32 or F8_E8M0 [8, 1], [1] or [1, 1], a scale for each row, for all, or for "
+      "each block "
+      "of 128 x 128";
   CHECK(error_with({"b_scale", "BF16", {8, 1}, "f", {}}) == "");
-  CHECK(error_with({"c", "BF16", {8, 1}, "f", {}}) == "dir: error: tensor \"b_scale\" is missing");
+  CHECK(error_with({"c", "BF16", {8, 1}, "f", {}}) ==
+        "f: error: missing tensor \"b_scale\" beside \"b\"" + expected);
   CHECK(error_with({"b_scale", "F32", {1}, "g", {}}) == "");
   CHECK(error_with({"b_scale", "F32", {2}, "g", {}}) == "g: error: tensor \"b_scale\" is F32 [2]" + expected);
   CHECK(error_with({"b_scale", "F32", {8, 2}, "g", {}}) ==
@@ -133,12 +137,15 @@ TEST_CASE("codes need a scale for each row of every source") {
 }
 
 TEST_CASE("scales of groups are f16 times a power of 2 for each row, and else an error") {
-  const WeightFormat format = weight_format(WeightType::kInt4Group32);
   const auto scales_of = [&](const std::vector<float>& values) {
-    const StoredTensor t{
-        "s", "F32", {1, static_cast<int64_t>(values.size())}, "f", std::as_bytes(std::span(values))};
-    const ScaleGrid grid{&t, 1, 32, values.size()};
-    return packed_scales(grid, format, 0, 1, 32 * values.size());
+    const auto groups = static_cast<int64_t>(values.size());
+    const std::vector<std::byte> codes(values.size() * 16);
+    Checkpoint checkpoint{"dir", {}, {}};
+    checkpoint.tensors = {{"s_packed", "I32", {1, 4 * groups}, "f", codes},
+                          {"s_scale", "F32", {1, groups}, "f", std::as_bytes(std::span(values))}};
+    const auto reader = MatrixReader::open(checkpoint, "s", WeightType::kInt4Group32, 1, 32 * values.size());
+    REQUIRE(reader.ok());
+    return reader.value().scales(0, 1);
   };
   // f16 has 11 bits and the least exponent -14. bf16 has 8 bits and other exponents.
   for (const std::vector<float>& exact : {std::vector<float>{0x1.ffcp0f, 0x1p-14f},
@@ -154,12 +161,13 @@ TEST_CASE("scales of groups are f16 times a power of 2 for each row, and else an
       CHECK(group * packed.value().rows[0] == exact[i]);
     }
   }
-  CHECK(scales_of({0x1.fffp0f}).error().message.starts_with("f: error: tensor \"s\" has the scale 1.99"));
+  CHECK(
+      scales_of({0x1.fffp0f}).error().message.starts_with("f: error: tensor \"s_scale\" has the scale 1.99"));
   CHECK(scales_of({0x1.02p40f, 1})
             .error()
-            .message.starts_with("f: error: tensor \"s\" has the scale 1 beside"));
+            .message.starts_with("f: error: tensor \"s_scale\" has the scale 1 beside"));
   CHECK(scales_of({1, INFINITY}).error().message ==
-        "f: error: tensor \"s\" has the scale inf of row 0, expected a finite number");
+        "f: error: tensor \"s_scale\" has the scale inf of row 0, expected a finite number");
 }
 
 TEST_CASE("numbers of the packed layout that docs/packing.md gives") {

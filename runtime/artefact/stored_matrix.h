@@ -1,0 +1,59 @@
+// How checkpoints store quantized matrices: which tensors have the codes, scales and zero points of one, and
+// in which order.
+//
+// compressed-tensors 0.20 stores codes in rows, and so do the method fp8 and NVIDIA's ModelOpt. GPTQ and AWQ
+// store them column by column. The tensors' names and shapes say which of these it is.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/abi/weight_format.h"
+#include "runtime/base/status.h"
+
+namespace mkrt {
+
+// TensorHeader is what a file says of a tensor, without its bytes.
+struct TensorHeader {
+  std::string name, dtype, file;
+  std::vector<int64_t> shape;
+};
+// FindTensor returns the tensor of a name, or nothing.
+using FindTensor = std::function<std::optional<TensorHeader>(const std::string& name)>;
+
+// CodeOrder is the order of the codes of a matrix [rows, cols]. Codes of a word are n = 32 / bits. The first
+// of them has the lowest bits.
+enum class CodeOrder : uint8_t {
+  kRows,     // [rows, cols]
+  kColumns,  // words [cols / n, rows] of n columns (GPTQ)
+  kAwq,      // words [cols, rows / n] of n rows, whose even rows come first
+};
+
+// StoredMatrix names the tensors of a matrix. "" stands for no tensor.
+struct StoredMatrix {
+  WeightType type{};
+  uint32_t bits = 0;  // of a code
+  CodeOrder order = CodeOrder::kRows;
+  std::string codes;
+  // A scale belongs to `scale_rows` x `scale_cols` elements. The scales of kRows are [blocks of rows, blocks
+  // of columns], all others [groups of columns, rows].
+  std::string scales;
+  uint64_t scale_rows = 1, scale_cols = 1;
+  std::string factor;        // of all scales, one number
+  bool divided = false;      // the scales are divided by the factor
+  std::string zeros;         // zero points of groups, in words: of kRows along rows, and as the codes else
+  std::string column_group;  // the group of each column
+  std::vector<std::string> beside;  // tensors that belong to the matrix, which nobody needs
+};
+
+// Returns how a matrix is stored, or nothing where its numbers are plain floats or absent. `name` is that of
+// the weight, "MODULE.weight". `symmetric` says that integers have no zero points even where the checkpoint
+// has some, because these are all in the middle of the codes. Errors: a missing tensor, or one of another
+// type or shape.
+Result<std::optional<StoredMatrix>> find_stored_matrix(const FindTensor& find, const std::string& name,
+                                                       uint64_t rows, uint64_t cols, bool symmetric);
+
+}  // namespace mkrt

@@ -1,0 +1,14 @@
+// What a checkpoint's config.json says of the zero points of GPTQ.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/artefact/safetensors.h"
+
+namespace mkrt {
+
+// Returns what is added to a stored zero point: 0 for checkpoint_format "gptq_v2", and 1 for all others,
+// which store zero points minus one. Errors: a checkpoint without config.json, or none of JSON.
+Result<uint32_t> gptq_zero_offset(const Checkpoint& checkpoint);
+
+}  // namespace mkrt

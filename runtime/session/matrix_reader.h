@@ -1,0 +1,68 @@
+// Reading of a checkpoint's quantized matrices in one form, whatever the form on disk: rows of codes, and the
+// scales and zero points of rows and groups.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/artefact/safetensors.h"
+#include "runtime/artefact/stored_matrix.h"
+
+namespace mkrt {
+
+// Tells whether a tensor is F32, F16 or BF16.
+bool is_float(const StoredTensor& tensor);
+// Returns element i of such a tensor, or of one of 8-bit floats.
+float value_at(const StoredTensor& tensor, uint64_t i);
+
+// Returns a search of the checkpoint's tensors.
+FindTensor finder_of(const Checkpoint& checkpoint);
+
+// PackedScales is the scales and zero points of some rows as MkPack takes them.
+struct PackedScales {
+  std::vector<float> rows;     // of each row
+  std::vector<float> groups;   // [row][group of group_cols columns], where the format has groups
+  std::vector<uint8_t> zeros;  // [row][group], where the format has zero points
+};
+
+// MatrixReader reads one matrix of a checkpoint, which outlives it.
+class MatrixReader {
+ public:
+  // Opens the matrix `name` of `rows` x `cols` as weights of a format that has codes. Errors: what
+  // find_stored_matrix() refuses, a matrix of another format, columns in groups that do not follow each
+  // other, zero points of GPTQ without a config that tells their version.
+  static Result<MatrixReader> open(const Checkpoint& checkpoint, const std::string& name, WeightType type,
+                                   uint64_t rows, uint64_t cols);
+
+  // Returns rows [first, first + count) of codes, the lowest bits first. The bytes are those of the file or
+  // of `memory`.
+  std::span<const std::byte> codes(uint64_t first, uint64_t count, std::vector<std::byte>& memory) const;
+
+  // Returns the scales of rows [first, first + count). Where rows and groups of integers have scales, those
+  // of groups are f16 and those of rows powers of 2, and their product is the checkpoint's scale. Errors: a
+  // scale that is not finite, or that no such product equals; a zero point that the format cannot hold.
+  Result<PackedScales> scales(uint64_t first, uint64_t count) const;
+
+  // Returns the tensors whose numbers may be NaN: the scales, and codes of 8-bit floats.
+  std::vector<const StoredTensor*> float_tensors() const;
+
+ private:
+  Status check_column_groups(const Checkpoint& checkpoint) const;
+  // Opens the zero points. Those of a format without zero points must be in the middle of the codes.
+  Status open_zeros(const Checkpoint& checkpoint);
+  float scale_at(uint64_t row, uint64_t col) const;
+  uint32_t zero_at(uint64_t row, uint64_t group) const;
+  Status fill_zeros(uint64_t first, uint64_t count, PackedScales& packed) const;
+
+  StoredMatrix stored_;
+  WeightFormat format_;
+  uint64_t rows_ = 0, cols_ = 0;
+  const StoredTensor* codes_ = nullptr;
+  const StoredTensor* scales_ = nullptr;
+  const StoredTensor* zeros_ = nullptr;  // null where there are none
+  uint32_t zero_offset_ = 0;             // what is added to a stored zero point
+  float factor_ = 1;
+};
+
+}  // namespace mkrt
