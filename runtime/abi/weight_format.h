@@ -9,12 +9,22 @@
 namespace mkrt {
 
 // MKRT_EACH_WEIGHT_TYPE(M) is M(name, enumerator) for each format.
-#define MKRT_EACH_WEIGHT_TYPE(M)                                                                       \
-  M(f32, kF32)                                                                                         \
-  M(f16, kF16)                                                                                         \
-  M(bf16, kBf16) M(e4m3, kE4m3) M(e4m3_block, kE4m3Block) M(int4, kInt4) M(int4_group32, kInt4Group32) \
-      M(int4_zero, kInt4Zero) M(int4_zero_group32, kInt4ZeroGroup32) M(int8, kInt8)                    \
-          M(int8_group32, kInt8Group32) M(mxfp4, kMxfp4) M(nvfp4, kNvfp4)
+// clang-format off: its result for this list differs from run to run.
+#define MKRT_EACH_WEIGHT_TYPE(M)         \
+  M(f32, kF32)                           \
+  M(f16, kF16)                           \
+  M(bf16, kBf16)                         \
+  M(e4m3, kE4m3)                         \
+  M(e4m3_block, kE4m3Block)              \
+  M(int4, kInt4)                         \
+  M(int4_group32, kInt4Group32)          \
+  M(int4_zero, kInt4Zero)                \
+  M(int4_zero_group32, kInt4ZeroGroup32) \
+  M(int8, kInt8)                         \
+  M(int8_group32, kInt8Group32)          \
+  M(mxfp4, kMxfp4)                       \
+  M(nvfp4, kNvfp4)
+// clang-format on
 
 #define MKRT_ENUMERATOR(name, enumerator) enumerator,
 enum class WeightType : uint32_t { MKRT_EACH_WEIGHT_TYPE(MKRT_ENUMERATOR) };
