@@ -79,8 +79,7 @@ struct Describer {
         manifest.inputs.push_back(place(id, mkrt::Arena::kInput));
         break;
       case TensorKind::kWeight:
-        if (schedule.slots[id.index].bytes != 0) manifest.weights.push_back(weight(id));
-        break;
+        break;  // describe_weights()
       case TensorKind::kActivation:
         manifest.tensors.push_back(place(id, mkrt::Arena::kWorkspace));
         break;
@@ -163,6 +162,16 @@ uint32_t shared_bytes(const Schedule& schedule, const Engines& engines) {
   return schedule.ring.stages * schedule.ring.stage_bytes + kBeside;
 }
 
+std::vector<mkrt::ManifestWeight> describe_weights(const Schedule& schedule) {
+  mkrt::Manifest m;
+  const Describer d{schedule, m, upper_bounds(schedule.program.symbols)};
+  std::vector<mkrt::ManifestWeight> weights;
+  for (TensorId id : schedule.program.tensors.ids())
+    if (schedule.program.tensors[id].kind == TensorKind::kWeight && schedule.slots[id.index].bytes != 0)
+      weights.push_back(d.weight(id));
+  return weights;
+}
+
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity) {
   mkrt::Manifest m;
   m.abi = mkrt::kAbiVersion;
@@ -182,6 +191,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.weight_bytes = schedule.weight_bytes;
   m.workspace_bytes = schedule.workspace_bytes;
 
+  m.weights = describe_weights(schedule);
   Describer d{schedule, m, upper_bounds(schedule.program.symbols)};
   for (const Symbol& s : schedule.program.symbols)
     if (!s.routed && !s.cut) m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi, s.is_list()});

@@ -29,6 +29,9 @@ uint32_t shared_bytes(const Schedule& schedule, const Engines& engines = {});
 // Returns the runtime's name of a dtype.
 mkrt::Element element_of(DType dtype);
 
+// Returns the weights of a schedule, in the order of its tensors.
+std::vector<mkrt::ManifestWeight> describe_weights(const Schedule& schedule);
+
 // Returns the manifest, with the certificate and the seals left empty. Requires a proved schedule of a graph
 // whose outputs are logits [T, vocab] and next [T].
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity);

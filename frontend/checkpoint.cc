@@ -42,17 +42,6 @@ std::string stored_type(const CheckpointTensor& tensor) {
   return mkrt::weight_format(*find_weight_type(tensor.dtype)).stored;
 }
 
-// Tells whether the text fits the pattern. `*` stands for any text.
-bool matches(std::string_view pattern, std::string_view text) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  for (size_t at = star; at <= text.size(); ++at) {
-    if (matches(pattern.substr(star + 1), text.substr(at))) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, const Scope& scope,
@@ -71,9 +60,12 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
   MKC_TRY(quantized, read_quantization(*scope.config, directory));
   checkpoint.quantized_ = quantized;
   if (tensors.empty() && quantized) {
-    return scope.config->error(config_value(*scope.config, "quantization_config").place,
-                               "the config alone does not say which weights are quantized, expected "
-                               "model.safetensors beside it");
+    if (config_value(*scope.config, "quantization_config").is(Node::Kind::kNull))
+      return error_at({directory},
+                      "hf_quant_config.json without a checkpoint does not say which weights are "
+                      "quantized, expected model.safetensors beside it");
+    MKC_TRY(planned, read_planned_formats(*scope.config));
+    checkpoint.planned_ = std::move(planned);
   }
   if (tensors.empty()) {
     MKC_TRY(dtype, config_dtype(scope));
@@ -143,6 +135,12 @@ Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
   return std::optional(static_cast<DType>(stored->type));
 }
 
+Result<std::optional<DType>> Checkpoint::planned_dtype(const std::string& name, int64_t cols,
+                                                       const Scope& scope) const {
+  if (!planned_) return std::optional<DType>();
+  return mkc::planned_dtype(*planned_, *scope.config, name, static_cast<uint64_t>(cols));
+}
+
 Error Checkpoint::unexpected(const std::string& name, const std::string& expected) const {
   const CheckpointTensor& tensor = tensors_[by_name_.at(name)];
   return error_at({tensor.file},
@@ -173,7 +171,7 @@ Status Checkpoint::check_all_used(const Family& family, const Scope& scope) cons
   }
   for (size_t i = 0; i < tensors_.size(); ++i) {
     bool known = used_[i];
-    for (const std::string_view pattern : ignored) known = known || matches(pattern, tensors_[i].name);
+    for (const std::string_view pattern : ignored) known = known || matches_glob(pattern, tensors_[i].name);
     if (known) continue;
     return error_at({tensors_[i].file},
                     fmt::format("tensor \"{}\" [{}] has no place in the {} family", tensors_[i].name,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontend/family.h"
+#include "frontend/planned_formats.h"
 #include "frontend/quantization.h"
 #include "ir/tensor.h"
 
@@ -26,10 +27,10 @@ class Checkpoint {
  public:
   // Returns a checkpoint of which no tensor is taken yet. `directory` names the checkpoint in errors. The
   // checkpoint refers to `tensors`. Errors: a name given twice, a dtype in the config that no weight can
-  // have, a quantized model without tensors.
+  // have.
   //
   // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
-  // config's dtype. Only tensors can say which weights are quantized.
+  // config's dtype. planned_dtype() says which of them are quantized.
   static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
                                  const std::string& directory);
 
@@ -39,6 +40,10 @@ class Checkpoint {
   // Matrices may be quantized as the config says. Their scales are taken, too. All other weights have one
   // dtype: that of the first one taken.
   Result<DType> take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
+
+  // Returns the dtype of a product's matrix where the config alone is compiled and says that the matrix is
+  // quantized. Errors: columns that the groups do not divide.
+  Result<std::optional<DType>> planned_dtype(const std::string& name, int64_t cols, const Scope& scope) const;
 
   // Checks the scales of a cache and marks them as taken. Scales may be missing and may have any float type.
   // They are one number, or one for each head. Errors: another type or number of elements.
@@ -63,6 +68,7 @@ class Checkpoint {
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
   std::optional<Quantization> quantized_;  // nothing: the config says nothing of quantized weights
+  std::optional<PlannedFormats> planned_;  // of a config alone
   std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };
 

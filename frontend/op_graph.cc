@@ -39,6 +39,7 @@ class GraphBuilder {
     MKC_TRY_STATUS(add_layers());
     MKC_TRY_STATUS(add_ops(family_.model, family_.layers_at, family_.model.ops.size()));
     MKC_TRY_STATUS(mark_outputs());
+    MKC_TRY_STATUS(set_planned_dtypes());
     MKC_TRY_STATUS(checkpoint_.check_all_used(family_, scope_));
     return std::move(graph_);
   }
@@ -283,6 +284,27 @@ class GraphBuilder {
       op.outputs.push_back(names_[out.name]);
     }
     graph_.ops.add(std::move(op));
+    return {};
+  }
+
+  // Gives the matrices that products alone read the dtypes that a config without checkpoint plans.
+  Status set_planned_dtypes() {
+    std::map<TensorId, bool> products_alone;
+    for (const Op& op : graph_.ops)
+      for (const TensorId id : op.inputs) {
+        const Tensor& tensor = graph_.tensors[id];
+        if (tensor.kind != TensorKind::kWeight || tensor.shape.size() < 2) continue;
+        const bool product = op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear;
+        const auto [at, added] = products_alone.emplace(id, product);
+        if (!added) at->second = at->second && product;
+      }
+    for (const auto& [id, alone] : products_alone) {
+      if (!alone) continue;
+      Tensor& tensor = graph_.tensors[id];
+      MKC_TRY(dtype, checkpoint_.planned_dtype(mkc::source_name(tensor, 0), evaluate(tensor.shape.back(), {}),
+                                               scope_));
+      if (dtype) tensor.dtype = *dtype;
+    }
     return {};
   }
 

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "codegen/describe.h"
 #include "scheduler/machine/cost.h"
 #include "tools/hops.h"
 #include "tools/output.h"
+#include "tools/weight_table.h"
 
 namespace mkc {
 namespace {
@@ -178,6 +180,7 @@ Status run(const Options& options) {
   }
   if (step.compilation.search) print_folded(2, "{}\n", search_text(step.compilation));
   print_grids(kind_rows(grids, kinds));
+  print_weights(describe_weights(schedule));
   print_folded(2, "{} events, {} counters; weights {} bytes, workspace {}, {} a position of a request\n{}\n",
                schedule.program.events.size(), schedule.event_cells, schedule.weight_bytes,
                schedule.workspace_bytes, position_bytes(schedule.program),

@@ -8,6 +8,7 @@
 #include "runtime/session/kv_cache.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/weight_table.h"
 
 namespace mkc {
 namespace {
@@ -42,6 +43,7 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
     if (!what.empty()) print_out("    {:<10} {}\n", how, what);
   print_out("  seal       {}\n  code       {}\n", m.seal, m.code_seal);
   print_out("  config     {}\n  schedule   {}\n", m.config_hash, m.schedule_hash);
+  print_weights(m.weights);
 }
 
 }  // namespace

@@ -123,19 +123,9 @@ struct Matrix {
   // Sets the type of integers, whose groups on disk have `scale_cols` columns.
   Status set_integer_type(const TensorHeader& scales) {
     const bool zeros = !m.zeros.empty() && !symmetric;
-    const WeightType types[] = {WeightType::kInt4,     WeightType::kInt4Group32,
-                                WeightType::kInt4Zero, WeightType::kInt4ZeroGroup32,
-                                WeightType::kInt8,     WeightType::kInt8Group32};
-    const size_t first = m.bits == 8 ? 4 : zeros ? 2 : 0;
-    const WeightType wide = types[first], narrow = types[first + 1];
-    const auto fits = [&](WeightType type) {
-      return m.scale_cols == cols || m.scale_cols % weight_format(type).group_cols == 0;
-    };
-    if (!fits(narrow))
-      return unexpected(scales, fmt::format("a scale for each row or each group of a multiple of {} columns",
-                                            weight_format(narrow).group_cols));
-    const bool smaller = packed_shape(1, cols, wide).bytes <= packed_shape(1, cols, narrow).bytes;
-    m.type = fits(wide) && smaller ? wide : narrow;
+    const std::optional<WeightType> type = integer_type(m.bits, zeros, m.scale_cols, cols);
+    if (!type) return unexpected(scales, "a scale for each row or each group of a multiple of 32 columns");
+    m.type = *type;
     return {};
   }
 
@@ -229,6 +219,20 @@ struct Matrix {
 };
 
 }  // namespace
+
+std::optional<WeightType> integer_type(uint32_t bits, bool zeros, uint64_t scale_cols, uint64_t cols) {
+  const WeightType types[] = {WeightType::kInt4,     WeightType::kInt4Group32,
+                              WeightType::kInt4Zero, WeightType::kInt4ZeroGroup32,
+                              WeightType::kInt8,     WeightType::kInt8Group32};
+  const size_t first = bits == 8 ? 4 : zeros ? 2 : 0;
+  const WeightType wide = types[first], narrow = types[first + 1];
+  const auto fits = [&](WeightType type) {
+    return scale_cols == cols || scale_cols % weight_format(type).group_cols == 0;
+  };
+  if (!fits(narrow)) return {};
+  const bool smaller = packed_shape(1, cols, wide).bytes <= packed_shape(1, cols, narrow).bytes;
+  return fits(wide) && smaller ? wide : narrow;
+}
 
 Result<std::optional<StoredMatrix>> find_stored_matrix(const FindTensor& find, const std::string& name,
                                                        uint64_t rows, uint64_t cols, bool symmetric) {

@@ -49,6 +49,10 @@ struct StoredMatrix {
   std::vector<std::string> beside;  // tensors that belong to the matrix, which nobody needs
 };
 
+// Returns the format of integers of 4 or 8 bits, `scale_cols` columns of which share a scale, or nothing
+// where none has such groups. Of two formats that fit it is the one of fewer bytes.
+std::optional<WeightType> integer_type(uint32_t bits, bool zeros, uint64_t scale_cols, uint64_t cols);
+
 // Returns how a matrix is stored, or nothing where its numbers are plain floats or absent. `name` is that of
 // the weight, "MODULE.weight". `symmetric` says that integers have no zero points even where the checkpoint
 // has some, because these are all in the middle of the codes. Errors: a missing tensor, or one of another

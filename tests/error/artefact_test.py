@@ -39,6 +39,16 @@ class ArtefactTest(Command):
         self.assertRegex(out, r"\n  proved +by mkc \S+\n    by form +\d+ statements\n")
         self.assertRegex(out, r"\n  seal +[0-9a-f]{32}\n  code +[0-9a-f]{32}\n")
 
+    def test_a_cubin_says_the_format_and_bytes_of_its_weights(self):
+        code, out, err = self.inspect(self.whole)
+        lines = out[out.index("weight  "):].splitlines()
+        weights = [line.split() for line in lines[1:-1]]
+        self.assertIn("bf16", {weight[2] for weight in weights})
+        manifest = self.manifest()[1]["weights"]
+        self.assertEqual(sum(int(weight[1]) for weight in weights), len(manifest))
+        self.assertEqual(sum(int(weight[-1]) for weight in weights), sum(weight["bytes"] for weight in manifest))
+        self.assertEqual(int(lines[-1].split()[-1]), sum(weight["bytes"] for weight in manifest))
+
     def test_a_changed_byte_is_refused_unless_asked_for(self):
         at, manifest = self.manifest()
         plan = self.whole.index(b"pmk2")

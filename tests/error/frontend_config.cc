@@ -63,18 +63,20 @@ std::string quantized(const std::string& text) {
   return changed("\"hidden_act\"", "\"quantization_config\": " + text + ", \"hidden_act\"");
 }
 
+// Returns an error from "error: " on.
+std::string from_error(const std::string& text) {
+  const size_t from = text.find("error: ");
+  return from == std::string::npos ? text : text.substr(from);
+}
+
 // Returns the error, from "error: " on, for a format of compressed-tensors with one group.
 std::string group_error(const std::string& format, const std::string& weights,
                         const std::string& activations = "null") {
   const std::string text = quantized("{\"quant_method\": \"compressed-tensors\", \"format\": \"" + format +
                                      "\", \"config_groups\": {\"a\": {\"weights\": {" + weights +
                                      "}, \"input_activations\": " + activations + "}}}");
-  const size_t from = text.find("error: ");
-  return from == std::string::npos ? text : text.substr(from);
+  return from_error(text);
 }
-
-constexpr const char* kConfigAlone =
-    "error: the config alone does not say which weights are quantized, expected model.safetensors beside it";
 
 TEST_CASE("quantized weights of an unknown method or format are refused") {
   const std::string at = kFile + ":4:27: error: quantization_config.",
@@ -95,14 +97,12 @@ TEST_CASE("quantized weights of an unknown method or format are refused") {
         at + "fmt is \"e5m2\", expected \"e4m3\" or null");
   CHECK(quantized("{\"weight_block_size\": [64, 128], " + method + "\"fp8\"}") ==
         at + "weight_block_size is [64, 128], expected [128, 128] or null");
-  const std::string fp8 = quantized("{\"weight_block_size\": [128, 128], " + method + "\"fp8\"}");
-  CHECK(fp8.substr(fp8.find("error: ")) == kConfigAlone);
+  CHECK(quantized("{\"weight_block_size\": [128, 128], " + method + "\"fp8\"}").empty());
 }
 
 TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format is for are refused") {
   const auto error = [](const std::string& method, const std::string& keys) {
-    const std::string text = quantized("{" + keys + ", \"quant_method\": \"" + method + "\"}");
-    return text.substr(text.find("error: "));
+    return from_error(quantized("{" + keys + ", \"quant_method\": \"" + method + "\"}"));
   };
   const std::string key = "error: quantization_config.";
   CHECK(error("gptq", "\"bits\": 3") == key + "bits is 3, expected 4 or 8");
@@ -117,8 +117,8 @@ TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format i
             "\"auto_round:auto_awq\" or null");
   CHECK(error("modelopt", "\"quant_algo\": \"MXFP8\"") ==
         key + "quant_algo is \"MXFP8\", expected \"NVFP4\" or \"FP8\"");
-  for (const char* good : {"gptq", "awq", "auto-round"}) CHECK(error(good, "\"bits\": 4") == kConfigAlone);
-  CHECK(error("modelopt", "\"quant_algo\": \"NVFP4\"") == kConfigAlone);
+  for (const char* good : {"gptq", "awq", "auto-round"}) CHECK(error(good, "\"bits\": 4").empty());
+  CHECK(error("modelopt", "\"quant_algo\": \"NVFP4\"").empty());
 }
 
 TEST_CASE("hf_quant_config.json tells of quantized weights where config.json does not") {
@@ -134,7 +134,24 @@ TEST_CASE("hf_quant_config.json tells of quantized weights where config.json doe
   CHECK(error("W4A8_AWQ")
             .find("hf_quant_config.json:1:19: error: quantization.quant_algo is \"W4A8_AWQ\", expected "
                   "\"NVFP4\" or \"FP8\"") != std::string::npos);
-  CHECK(error("NVFP4").find(kConfigAlone) != std::string::npos);
+  CHECK(error("NVFP4").find("error: hf_quant_config.json without a checkpoint does not say which weights are "
+                            "quantized, expected model.safetensors beside it") != std::string::npos);
+}
+
+TEST_CASE("patterns and groups of a quantized config without a checkpoint are checked") {
+  const std::string key = "error: quantization_config.", gptq = "{\"quant_method\": \"gptq\", \"bits\": 4, ";
+  CHECK(from_error(quantized(gptq + "\"modules_to_not_convert\": \"lm_head\"}")) ==
+        key + "modules_to_not_convert is \"lm_head\", expected a list of modules");
+  CHECK(from_error(quantized(gptq + "\"ignore\": [\"re:(\"]}"))
+            .starts_with(key + "ignore has \"re:(\", expected a regular expression: "));
+  CHECK(from_error(quantized(gptq + "\"group_size\": \"a\"}")) ==
+        key + "group_size is \"a\", expected a number of columns, or -1");
+  for (const char* group : {"16", "24", "64"})
+    CHECK(from_error(quantized(gptq + "\"group_size\": " + group + "}")) ==
+          fmt::format("error: group_size is {}, expected a multiple of 32 that divides the 32 columns of "
+                      "\"model.layers.0.self_attn.q_proj.weight\"",
+                      group));
+  CHECK(quantized(gptq + "\"group_size\": 32}").empty());
 }
 
 TEST_CASE("quantized weights of schemes that no weight format is for are refused") {
@@ -152,7 +169,7 @@ TEST_CASE("quantized weights of schemes that no weight format is for are refused
   CHECK(group_error(floats, good + ", \"symmetric\": false") ==
         key + "weights.symmetric is false, expected true or null");
   CHECK(group_error(packed, "\"num_bits\": 3") == key + "weights.num_bits is 3, expected 4 or 8");
-  CHECK(group_error(packed, good4 + ", \"symmetric\": false") == kConfigAlone);
+  CHECK(group_error(packed, good4 + ", \"symmetric\": false").empty());
   CHECK(
       group_error("nvfp4-pack-quantized", "\"num_bits\": 4, \"type\": \"float\", \"strategy\": \"group\"") ==
       key + "weights.strategy is \"group\", expected \"tensor_group\"");
@@ -167,8 +184,8 @@ TEST_CASE("quantized weights of schemes that no weight format is for are refused
         key + "weights.actorder is \"group\", expected null or \"static\" or \"weight\"");
   CHECK(group_error(packed, good4, "{\"num_bits\": 8}") == key + "input_activations is a map, expected null");
   for (const char* activations : {"null", "{\"dynamic\": true}", "{\"dynamic\": false}"})
-    CHECK(group_error(floats, good, activations) == kConfigAlone);
-  CHECK(group_error(packed, good4) == kConfigAlone);
+    CHECK(group_error(floats, good, activations).empty());
+  CHECK(group_error(packed, good4).empty());
 }
 
 TEST_CASE("rotary scaling that is unknown or incomplete is refused") {

@@ -5,18 +5,39 @@ shape once, in turn for another target and number of tokens.
 """
 import itertools
 import json
-import pathlib
 import sys
-import tempfile
 import unittest
 
-from coded_checkpoint import QUANTIZATION, write_coded
 from command import ROOT, Command
 
 CONFIGS = [path for folder in ("tools/bench/configs", "tests/fixtures/configs") for path in sorted((ROOT / folder).iterdir())]
 WAYS = list(itertools.product(("64", "256"), ("sm_90a", "sm_80", "sm_89", "sm_120")))
 ALL = "--all" in sys.argv
+CODED_LAYERS = 2
 CODED = [ROOT / "tools/bench/configs" / name for name in ("llama-3.1-8b", "qwen3-30b-a3b")]
+
+
+def compressed(form, **weights):
+    return {"quant_method": "compressed-tensors", "format": form, "ignore": ["lm_head", "re:.*mlp.gate$"],
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}
+
+
+def integers(bits, group, symmetric):
+    return compressed("pack-quantized", num_bits=bits, type="int", strategy="group", group_size=group, symmetric=symmetric)
+
+
+CODINGS = {
+    "e4m3": compressed("float-quantized", num_bits=8, type="float", strategy="channel", symmetric=True),
+    "e4m3_block": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "int4": integers(4, 128, True),
+    "int4_group32": integers(4, 32, True),
+    "int4_zero": integers(4, 128, False),
+    "int4_zero_group32": integers(4, 32, False),
+    "int8": integers(8, 128, True),
+    "int8_group32": integers(8, 32, True),
+    "mxfp4": compressed("mxfp4-pack-quantized", num_bits=4, type="float", strategy="group", group_size=32, symmetric=True),
+    "nvfp4": compressed("nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True),
+}
 
 
 class Spills(Command):
@@ -31,16 +52,21 @@ class Spills(Command):
                     self.assertEqual(json.loads(out)["spill_bytes"], 0)
 
     def test_no_shape_spills_that_unpacks_its_weights(self):
-        for n, (config, coding) in enumerate(itertools.product(CODED, QUANTIZATION)):
+        for n, (coding, config) in enumerate(itertools.product(CODINGS, CODED)):
             for tokens, target in WAYS if ALL else [WAYS[n % len(WAYS)]]:
-                with self.subTest(f"{config.name} of {coding}, {tokens} tokens, {target}"), tempfile.TemporaryDirectory() as directory:
-                    coded = pathlib.Path(directory) / config.name
-                    write_coded(config, coded, coding)
+                with self.subTest(f"{config.name} of {coding}, {tokens} tokens, {target}"):
+                    text = json.loads((config / "config.json").read_text())
+                    text.update(num_hidden_layers=CODED_LAYERS, quantization_config=CODINGS[coding])
+                    coded = self.dir / coding
+                    coded.mkdir(exist_ok=True)
+                    (coded / "config.json").write_text(json.dumps(text))
                     code, out, err = self.mkc("compile", coded, "--target", target, "--max-tokens", tokens, "--json", "-o", "a.cubin")
                     self.assertEqual(code, 0, err)
                     if "no assembler" in err:
                         self.skipTest("no assembler")
                     self.assertEqual(json.loads(out)["spill_bytes"], 0)
+                    formats = {line.split()[2] for line in self.mkc("inspect", "a.cubin")[1].decode().splitlines() if line.startswith("l*.")}
+                    self.assertIn(coding, formats)
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -122,6 +122,21 @@ def control_path(sass):
             "poll_to_product": summary(to_product)}
 
 
+def product_loops(sass):
+    """Of each innermost loop with mma.sync: its instructions, those among them that multiply, and those that convert codes
+    of 8 bits, which take twice as long to issue."""
+    code, following = instructions(sass)
+    loops = [(min(back), at) for at, to in enumerate(following) if (back := [t for t in to if t <= at])]
+    inner = [loop for loop in loops if not any(loop[0] <= begin and end <= loop[1] for begin, end in loops if (begin, end) != loop)]
+    found = []
+    for begin, end in sorted(set(inner)):
+        opcodes = [i.opcode for i in code[begin:end + 1]]
+        if matrix := sum(name.startswith("HMMA") for name in opcodes):
+            found.append({"instructions": len(opcodes), "matrix": matrix,
+                          "conversions": sum(name.startswith("F2FP") and ("E4M3" in name or "E2M1" in name) for name in opcodes)})
+    return found
+
+
 def machine_code(mkc, nvdisasm, model, *options):
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "model.cubin"

@@ -1,0 +1,125 @@
+#include "frontend/planned_formats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/fields.h"
+#include "frontend/formula.h"
+#include "runtime/artefact/stored_matrix.h"
+
+namespace mkc {
+namespace {
+
+constexpr const char* kSection = "quantization_config";
+// Methods but for compressed-tensors leave the head and routers as they are, whether the config says so or
+// not (transformers 5.23, quantizers/).
+constexpr const char* kLeftOut[] = {"lm_head", "gate"};
+constexpr const char* kLeftOutKeys[] = {"ignore", "modules_to_not_convert", "ignored_layers",
+                                        "exclude_modules"};
+
+Node value_of(const Document& config, const std::string& key) {
+  return config_value(config, fmt::format("{}.{}", kSection, key));
+}
+
+// Sets the integers of a rule from three values of the config.
+Status set_integers(const Document& config, FormatRule& rule, const Node& bits, const Node& group,
+                    bool zeros) {
+  rule.bits = static_cast<uint32_t>(bits.integer);
+  rule.zeros = zeros;
+  if (group.is(Node::Kind::kNull) || group == int_node(-1)) return {};
+  if (!group.is(Node::Kind::kInt) || group.integer < 1)
+    return config.error(group.place, fmt::format("{} is {}, expected a number of columns, or -1", group.path,
+                                                 describe(group)));
+  rule.group_cols = static_cast<uint64_t>(group.integer);
+  return {};
+}
+
+// Reads a group of compressed-tensors.
+Result<FormatRule> read_group(const Document& config, const std::string& group, const Node& format) {
+  FormatRule rule;
+  const Node targets = value_of(config, group + ".targets");
+  rule.all = std::ranges::count(targets.items, string_node("Linear")) > 0;
+  if (!rule.all) {
+    MKC_TRY(modules, read_patterns(config, targets));
+    rule.modules = std::move(modules);
+  }
+  rule.place = value_of(config, group + ".weights").place;
+  if (format == string_node("pack-quantized")) {
+    MKC_TRY_STATUS(set_integers(config, rule, value_of(config, group + ".weights.num_bits"),
+                                value_of(config, group + ".weights.group_size"),
+                                value_of(config, group + ".weights.symmetric") == bool_node(false)));
+    return rule;
+  }
+  rule.floats = format == string_node("nvfp4-pack-quantized")   ? mkrt::WeightType::kNvfp4
+                : format == string_node("mxfp4-pack-quantized") ? mkrt::WeightType::kMxfp4
+                : value_of(config, group + ".weights.strategy") == string_node("block")
+                    ? mkrt::WeightType::kE4m3Block
+                    : mkrt::WeightType::kE4m3;
+  return rule;
+}
+
+// Reads a method that has one format for all modules.
+Result<FormatRule> read_method(const Document& config, const std::string& method) {
+  FormatRule rule{.all = true, .place = config_value(config, kSection).place};
+  if (method == "fp8") {
+    rule.floats = value_of(config, "weight_block_size").is(Node::Kind::kNull) ? mkrt::WeightType::kE4m3
+                                                                              : mkrt::WeightType::kE4m3Block;
+  } else if (method == "modelopt") {
+    rule.floats = value_of(config, "quant_algo") == string_node("NVFP4") ? mkrt::WeightType::kNvfp4
+                                                                         : mkrt::WeightType::kE4m3;
+  } else {
+    const bool zeros = method == "awq" ? value_of(config, "zero_point") == bool_node(true)
+                                       : value_of(config, "sym") == bool_node(false);
+    MKC_TRY_STATUS(
+        set_integers(config, rule, value_of(config, "bits"), value_of(config, "group_size"), zeros));
+  }
+  return rule;
+}
+
+}  // namespace
+
+Result<PlannedFormats> read_planned_formats(const Document& config) {
+  PlannedFormats planned;
+  for (const char* key : kLeftOutKeys) {
+    MKC_TRY(patterns, read_patterns(config, value_of(config, key)));
+    for (ModulePattern& pattern : patterns) planned.left_out.push_back(std::move(pattern));
+  }
+  const std::string method = value_of(config, "quant_method").string;
+  if (method != "compressed-tensors") {
+    for (const char* name : kLeftOut) planned.left_out.push_back({name});
+    MKC_TRY(rule, read_method(config, method));
+    planned.rules.push_back(std::move(rule));
+    return planned;
+  }
+  for (const std::string& name : value_of(config, "config_groups").keys) {
+    const std::string group = "config_groups." + name;
+    Node format = value_of(config, group + ".format");
+    if (format.is(Node::Kind::kNull)) format = value_of(config, "format");
+    MKC_TRY(rule, read_group(config, group, format));
+    planned.rules.push_back(std::move(rule));
+  }
+  return planned;
+}
+
+Result<std::optional<DType>> planned_dtype(const PlannedFormats& planned, const Document& config,
+                                           const std::string& name, uint64_t cols) {
+  const std::string module = name.substr(0, name.rfind('.'));
+  const auto fits = [&](const ModulePattern& pattern) { return matches(pattern, module); };
+  if (std::ranges::any_of(planned.left_out, fits)) return std::optional<DType>();
+  for (const FormatRule& rule : planned.rules) {
+    if (!rule.all && std::ranges::none_of(rule.modules, fits)) continue;
+    if (rule.bits == 0) return std::optional(static_cast<DType>(rule.floats));
+    const uint64_t group_cols = rule.group_cols == 0 ? cols : rule.group_cols;
+    const auto type =
+        cols % group_cols == 0 ? mkrt::integer_type(rule.bits, rule.zeros, group_cols, cols) : std::nullopt;
+    if (!type)
+      return config.error(rule.place, fmt::format("group_size is {}, expected a multiple of 32 that divides "
+                                                  "the {} columns of \"{}\"",
+                                                  group_cols, cols, name));
+    return std::optional(static_cast<DType>(*type));
+  }
+  return std::optional<DType>();
+}
+
+}  // namespace mkc
