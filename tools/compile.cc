@@ -171,12 +171,13 @@ Status compile(const CompileArguments& a) {
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
   print_err("{}", c.machine_said);
-  const auto observe = [&](const Pass& pass, const Compilation& now) {
+  const auto observe = [&](const Pass& pass, const Compilation& now) -> Status {
     for (const std::string& name : a.print_after)
       if (name == pass.name || name == "all") {
         print_err("// after {}: {}\n{}", pass.name, pass.does, text_of(now.module));
         break;
       }
+    return {};
   };
   const bool processor = c.machine.is_processor();
   if (a.emit == (processor ? "cubin" : "so") || (a.emit == "ptx" && processor))

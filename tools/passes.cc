@@ -174,7 +174,7 @@ Status run_passes(Compilation& c, const std::string& last, const PassObserver& o
       if (Status status = beside(); !status.ok()) return status;
     if (Status status = run.get(); !status.ok()) return status;
     c.times.push_back(time);
-    if (observer) observer(pass, c);
+    if (observer) MKC_TRY_STATUS(observer(pass, c));
     if (pass.name == last) break;
   }
   return {};
