@@ -103,7 +103,15 @@ bool Engine::cancel(uint64_t id) {
 Status Engine::step() {
   if (idle()) return {};
   take_arrivals();
-  const Status status = launch();
+  return go_on(launch());
+}
+
+Status Engine::check() {
+  return fault_ ? Status(*fault_) : go_on(stepper_->check());
+}
+
+// Recovers from an error of the stepper, or ends all requests with it.
+Status Engine::go_on(const Status& status) {
   if (status.ok()) return status;
   if (stepper_->recover().ok()) {
     start_over(status.error());
