@@ -6,7 +6,16 @@
 
 namespace mkc {
 
+namespace {
+
 constexpr std::string_view kRegex = "re:";
+
+// Tells whether the name is that of the module, of its end, or of what the module lies in.
+bool matches_name(const std::string& name, const std::string& module) {
+  return matches_glob(name, module) || module.starts_with(name + ".") || module.ends_with("." + name);
+}
+
+}  // namespace
 
 bool matches_glob(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
@@ -25,24 +34,34 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
                         fmt::format("{} is {}, expected a list of modules", list.path, describe(list)));
   MKC_TRY(names, string_list(config, list));
   for (const std::string& name : names) {
-    ModulePattern pattern{name};
+    ModulePattern pattern{.name = name, .place = list.place};
     if (name.starts_with(kRegex)) {
-      try {
-        pattern.regex = std::regex(name.substr(kRegex.size()));
-      } catch (const std::regex_error& error) {
+      auto regex = mkrt::Regex::compile(fmt::format("^(?:{})", name.substr(kRegex.size())));
+      if (!regex.ok())
         return config.error(list.place, fmt::format("{} has \"{}\", expected a regular expression: {}",
-                                                    list.path, name, error.what()));
-      }
+                                                    list.path, name, regex.error().message));
+      pattern.regex = std::make_shared<const mkrt::Regex>(std::move(regex.value()));
     }
     patterns.push_back(std::move(pattern));
   }
   return patterns;
 }
 
-bool matches(const ModulePattern& pattern, const std::string& module) {
-  if (pattern.regex) return std::regex_search(module, *pattern.regex, std::regex_constants::match_continuous);
-  return matches_glob(pattern.name, module) || module.starts_with(pattern.name + ".") ||
-         module.ends_with("." + pattern.name);
+Result<bool> matches_any(const Document& config, const std::vector<ModulePattern>& patterns,
+                         const std::string& module) {
+  for (const ModulePattern& pattern : patterns) {
+    if (!pattern.regex) {
+      if (matches_name(pattern.name, module)) return true;
+      continue;
+    }
+    std::vector<mkrt::Span> spans;
+    const mkrt::Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans);
+    if (!found.ok())
+      return config.error(pattern.place, fmt::format("pattern \"{}\" against module \"{}\": {}", pattern.name,
+                                                     module, found.error().message));
+    if (!spans.empty()) return true;
+  }
+  return false;
 }
 
 }  // namespace mkc

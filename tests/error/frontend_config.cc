@@ -144,6 +144,8 @@ TEST_CASE("patterns and groups of a quantized config without a checkpoint are ch
         key + "modules_to_not_convert is \"lm_head\", expected a list of modules");
   CHECK(from_error(quantized(gptq + "\"ignore\": [\"re:(\"]}"))
             .starts_with(key + "ignore has \"re:(\", expected a regular expression: "));
+  CHECK(from_error(quantized(gptq + "\"ignore\": [\"re:(\\\\D*)*=\"]}"))
+            .starts_with("error: pattern \"re:(\\D*)*=\" against module \"model.layers.0."));
   CHECK(from_error(quantized(gptq + "\"group_size\": \"a\"}")) ==
         key + "group_size is \"a\", expected a number of columns, or -1");
   for (const char* group : {"16", "24", "64"})
