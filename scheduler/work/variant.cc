@@ -5,6 +5,7 @@
 #include "ir/tasks.h"
 #include "runtime/abi/abi.h"
 #include "scheduler/machine/ceil.h"
+#include "scheduler/work/loop_slots.h"
 
 namespace mkc {
 namespace {
@@ -35,6 +36,14 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
   v.barrier_ns = m.barrier_ns;
   v.epilogues = static_cast<uint32_t>(ceil_of(strips * pass, kEpilogueElements));
   return v;
+}
+
+// Bounds the rate of operands by the issue slots of a variant, 0 for none. `warps` of a worker issue `slots`
+// each for 16 rows and `bytes` of operands. A slot's time follows from mma8_bytes_per_ns.
+void bound_by_issue(const Machine& m, double slots, double warps, double bytes, Variant& v) {
+  if (slots == 0) return;
+  const double slot_ns = mkrt::kStageBytes / m.mma8_bytes_per_ns / (kMma8Slots * mkrt::kConsumerWarps);
+  v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns));
 }
 
 // One or two of a tile's four loads of activations are in flight with this number of tokens.
@@ -79,16 +88,27 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       static_cast<uint32_t>(tokens), type, grid.body == BodyKind::kExpert ? mkrt::kExpert : strips,
       warpgroups ? wgmma_from(program, grid) : 0);
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kFmaTokens));
+  const LoopSlots slots = loop_slots(type);
   switch (variant) {
     case mkrt::ProductVariant::kFma:
       if (tokens > 1) return {mkrt::kFmaTokens, m.fma16_bytes_per_ns, rows, 0, strips};
       [[fallthrough]];
-    case mkrt::ProductVariant::kMma8:
-      return {mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
-    case mkrt::ProductVariant::kMma32:
-      return mma32(m, tokens, strips);
-    case mkrt::ProductVariant::kMma64:
-      return mma64(m, tokens, strips);
+    case mkrt::ProductVariant::kMma8: {
+      Variant v{mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
+      bound_by_issue(m, slots.mma8, mkrt::kConsumerWarps, mkrt::kStageBytes, v);
+      return v;
+    }
+    case mkrt::ProductVariant::kMma32: {
+      Variant v = mma32(m, tokens, strips);
+      bound_by_issue(m, tokens <= mkrt::kMma32Tokens / 2 ? slots.mma16 : slots.mma32, mkrt::kConsumerWarps,
+                     mkrt::kStageBytes, v);
+      return v;
+    }
+    case mkrt::ProductVariant::kMma64: {
+      Variant v = mma64(m, tokens, strips);
+      bound_by_issue(m, slots.mma64, mkrt::warp_groups(static_cast<uint32_t>(v.x_rows)), v.x_bytes, v);
+      return v;
+    }
     case mkrt::ProductVariant::kWgmma128:
       return wgmma128(m, tokens, strips);
   }
