@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -188,15 +189,20 @@ class ProcessorDevice final : public Device {
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     const auto* of = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
+    // Crew::run() takes a reference to each lambda: a copy of its captures would allocate memory in each
+    // step.
     if (code_->step) {
-      crew_->run([&](uint32_t i) { code_->step(of, with, &threads_[i]); });
+      const auto step_of = [&](uint32_t i) { code_->step(of, with, &threads_[i]); };
+      crew_->run(std::cref(step_of));
       return {};
     }
     for (uint32_t s = 0; s < steps; ++s)
-      for (size_t i = 0; i < launch_kinds_.size(); ++i)
-        crew_->run([&](uint32_t thread) {
+      for (size_t i = 0; i < launch_kinds_.size(); ++i) {
+        const auto grid_of = [&](uint32_t thread) {
           code_->grids[launch_kinds_[i]](of, with, manifest_.launches[i], &threads_[thread]);
-        });
+        };
+        crew_->run(std::cref(grid_of));
+      }
     return {};
   }
 
