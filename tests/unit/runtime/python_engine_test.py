@@ -2,9 +2,12 @@
 Usage: python_engine_test.py LIBRARY ROOT MKC
 """
 import collections
+import contextlib
 import ctypes
+import io
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -188,6 +191,17 @@ class EngineTest(unittest.TestCase):
         fails(S.BAD_ARGUMENT, "cache: error: the page size is 7, expected 16, 32 or 64", self.session.engine, page_size=7,
               pages=3)
         fails(S.BAD_FILE, "/none.so: error: cannot open: No such file or directory", self.device.open, "/none.so", TINY)
+
+    def test_the_example_of_the_docs_runs(self):
+        text = (ROOT / "docs" / "c-abi.md").read_text(encoding="utf-8")
+        example = re.search(r"<!-- example: python engine -->\n```python\n(.*?)```", text, re.S)[1]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(example, {"session": self.session})
+        streamed = [int(id) for ids in re.findall(r"^0 \[(.*)\]$", said.getvalue(), re.M) for id in ids.split(", ")]
+        self.assertEqual(streamed, list(self.solo([0, 359, 336], 20, {END})))
+        self.assertRegex(said.getvalue(), r"(?m)^0 LENGTH \[.*\] None$")
+        self.assertRegex(said.getvalue(), r"(?m)^1 (LENGTH|STOP) \[.*\] None$")
 
     def test_an_engine_outlives_its_session(self):
         session = self.device.open(f"{self.folder.name}/model.so", TINY)
