@@ -15,8 +15,9 @@ import unittest
 from pathlib import Path
 
 LIBRARY, ROOT, MKC = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-sys.path.insert(0, str(ROOT / "runtime" / "python"))
+sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
+import break_plan  # noqa: E402
 import mkrt  # noqa: E402
 
 TINY = ROOT / "models" / "tiny-stories"
@@ -191,6 +192,27 @@ class EngineTest(unittest.TestCase):
         fails(S.BAD_ARGUMENT, "cache: error: the page size is 7, expected 16, 32 or 64", self.session.engine, page_size=7,
               pages=3)
         fails(S.BAD_FILE, "/none.so: error: cannot open: No such file or directory", self.device.open, "/none.so", TINY)
+
+    def test_a_fault_ends_all_requests_with_its_status(self):
+        broken = Path(self.folder.name, "broken.so")
+        broken.write_bytes(break_plan.broken_cubin(Path(self.folder.name, "model.so").read_bytes()))
+        with mkrt.Device.processor(LIBRARY) as device:
+            device.accept_unsealed()
+            with device.open(broken, TINY) as session, session.engine() as engine:
+                session.set_timeout(200)
+                engine.submit([0], 3)
+                engine.submit([0], 3, arrive_at_step=9)
+                with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task .* waited for event ") as caught:
+                    engine.advance()
+                engine.submit([0], 3)
+                outcomes = engine.outcomes()
+                self.assertEqual([outcome.id for outcome in outcomes], [0, 1, 2])
+                for error in (caught.exception, *(outcome.error for outcome in outcomes)):
+                    self.assertEqual((error.status, str(error)), (mkrt.Status.TIMEOUT, str(caught.exception)))
+                engine.close()
+                with self.assertRaisesRegex(mkrt.Error, "^step: error: the session had a fault and cannot go on$") as caught:
+                    session.step([0])
+                self.assertEqual(caught.exception.status, mkrt.Status.FAULT)
 
     def test_the_example_of_the_docs_runs(self):
         text = (ROOT / "docs" / "c-abi.md").read_text(encoding="utf-8")
