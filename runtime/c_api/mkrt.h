@@ -30,7 +30,7 @@ typedef enum mkrt_status {
   MKRT_OK = 0,
   MKRT_BAD_ARGUMENT = 1, /* an argument is wrong; nothing has changed */
   MKRT_BAD_HANDLE = 2,   /* the handle is not open */
-  MKRT_BAD_FILE = 3,     /* an artefact or checkpoint is missing or broken, or fits nothing else */
+  MKRT_BAD_FILE = 3,     /* an artefact or checkpoint is missing, broken, or not that of the other */
   MKRT_OUT_OF_ORDER = 4, /* the call is right, but not now; nothing has changed */
   MKRT_BUSY = 5,         /* another thread is in a call; nothing has changed */
   MKRT_FULL = 6,         /* the engine has no room for a request now */
@@ -247,8 +247,8 @@ mkrt_status mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
  * samples that need more memory than all before. The arguments may be freed after the call. `samples` is
  * [requests], or NULL: each request samples one token greedily.
  * mkrt_end_step waits for the oldest step. `next` is NULL, or [requests], and receives the last token of
- * each request, or -1 where none was sampled. `samples` is NULL, or the [requests] of mkrt_begin_step.
- * Errors, also faults, are those of mkrt_sample_batch. Threads: one. */
+ * each request, or -1 where none was sampled. `samples` is NULL, or the [requests] of mkrt_begin_step, with
+ * `sampling` as it was then. Errors, also faults, are those of mkrt_sample_batch. Threads: one. */
 mkrt_status mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_samples* samples);
 mkrt_status mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_samples* samples);
 
