@@ -17,6 +17,17 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return false;
 }
 
+Result<ModulePattern> parse_pattern(const std::string& text) {
+  ModulePattern pattern{text};
+  if (!text.starts_with(kRegex)) return pattern;
+  try {
+    pattern.regex = std::regex(text.substr(kRegex.size()));
+  } catch (const std::regex_error& error) {
+    return Error{fmt::format("\"{}\", expected a regular expression: {}", text, error.what())};
+  }
+  return pattern;
+}
+
 Result<std::vector<ModulePattern>> read_patterns(const Document& config, const Node& list) {
   std::vector<ModulePattern> patterns;
   if (list.is(Node::Kind::kNull)) return patterns;
@@ -25,16 +36,10 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
                         fmt::format("{} is {}, expected a list of modules", list.path, describe(list)));
   MKC_TRY(names, string_list(config, list));
   for (const std::string& name : names) {
-    ModulePattern pattern{name};
-    if (name.starts_with(kRegex)) {
-      try {
-        pattern.regex = std::regex(name.substr(kRegex.size()));
-      } catch (const std::regex_error& error) {
-        return config.error(list.place, fmt::format("{} has \"{}\", expected a regular expression: {}",
-                                                    list.path, name, error.what()));
-      }
-    }
-    patterns.push_back(std::move(pattern));
+    Result<ModulePattern> pattern = parse_pattern(name);
+    if (!pattern.ok())
+      return config.error(list.place, fmt::format("{} has {}", list.path, pattern.error().message));
+    patterns.push_back(std::move(pattern.value()));
   }
   return patterns;
 }

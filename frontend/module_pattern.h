@@ -17,6 +17,9 @@ struct ModulePattern {
   std::optional<std::regex> regex{};  // of "re:…", which a module begins with
 };
 
+// Returns the pattern of a text. Error: a bad regular expression; the message begins with the text.
+Result<ModulePattern> parse_pattern(const std::string& text);
+
 // Reads a list of patterns; null is none. Errors: no list of strings, a bad regular expression.
 Result<std::vector<ModulePattern>> read_patterns(const Document& config, const Node& list);
 

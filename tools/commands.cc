@@ -156,6 +156,7 @@ int run_command(int argc, char** argv) {
   add_serve(app, action);
   add_check(app, action);
   add_inspect(app, action);
+  add_quantize(app, action);
   add_doctor(app, action);
   add_explain(app, action);
   add_simulate(app, action);

@@ -18,6 +18,7 @@ void add_chat(CLI::App& app, Action& action);
 void add_serve(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
+void add_quantize(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
