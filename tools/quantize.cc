@@ -58,17 +58,17 @@ Status check_plain(const Compilation& c) {
 Result<Original> open_original(const Arguments& a) {
   MKC_TRY(model, find_model(a.model));
   MKC_TRY(compilation, open_model({model, {}, ""}, true));
-  Original source{std::move(compilation), {}, {}, {}};
-  MKC_TRY_STATUS(check_plain(source.compilation));
-  MKC_TRY_STATUS(run_passes(source.compilation, passes()[0].name));
-  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(source.compilation.module), a.keep));
-  MKC_TRY(shards, plan_shards(source.checkpoint(), format_of(a), matrices.quantized));
-  source.matrices = std::move(matrices);
-  source.shards = std::move(shards);
-  if (a.held_out.empty()) return source;
-  MKC_TRY(documents, read_documents(a.held_out, source.checkpoint().directory));
-  source.documents = std::move(documents);
-  return source;
+  Original original{std::move(compilation), {}, {}, {}};
+  MKC_TRY_STATUS(check_plain(original.compilation));
+  MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
+  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.keep));
+  MKC_TRY(shards, plan_shards(original.checkpoint(), format_of(a), matrices.quantized));
+  original.matrices = std::move(matrices);
+  original.shards = std::move(shards);
+  if (a.held_out.empty()) return original;
+  MKC_TRY(documents, read_documents(a.held_out, original.checkpoint().directory));
+  original.documents = std::move(documents);
+  return original;
 }
 
 double relative(const SquareSums& sums) {
@@ -88,10 +88,10 @@ void print_tensor(const ShardSource& source, const Format& format, const SquareS
 Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
   const Format& format = format_of(a);
   MKC_TRY(folder, OutputFolder::create(a.out));
-  MKC_TRY(left_out, copy_other_files(source.checkpoint(), folder.path()));
-  MKC_TRY_STATUS(write_config(source.config(), format, source.matrices.left_out, folder.path()));
+  MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder.path()));
+  MKC_TRY_STATUS(write_config(original.config(), format, original.matrices.left_out, folder.path()));
   uint64_t read = 0, all = 0;
-  for (const mkrt::StoredTensor& t : source.checkpoint().tensors) all += t.bytes.size();
+  for (const mkrt::StoredTensor& t : original.checkpoint().tensors) all += t.bytes.size();
   ProgressLine progress;
   SquareSums sums;
   WriteOptions options;
@@ -104,30 +104,30 @@ Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
     print_tensor(tensor, format, of);
     sums.add(of);
   };
-  for (const Shard& shard : source.shards) MKC_TRY_STATUS(write_shard(shard, format, folder.path(), options));
+  for (const Shard& shard : original.shards) MKC_TRY_STATUS(write_shard(shard, format, folder.path(), options));
   progress.clear();
-  MKC_TRY_STATUS(write_index(source.shards, folder.path()));
+  MKC_TRY_STATUS(write_index(original.shards, folder.path()));
   MKC_TRY_STATUS(folder.commit());
   if (!left_out.empty()) print_out("left out: {}\n", fmt::join(left_out, ", "));
   return sums;
 }
 
 Status quantize_model(const Arguments& a) {
-  MKC_TRY(source, open_original(a));
+  MKC_TRY(original, open_original(a));
   Loss before;
-  if (!source.documents.empty()) {
-    MKC_TRY(loss, loss_of(source.checkpoint().directory, source.documents));
+  if (!original.documents.empty()) {
+    MKC_TRY(loss, loss_of(original.checkpoint().directory, original.documents));
     before = loss;
   }
-  MKC_TRY(sums, write_folder(a, source));
+  MKC_TRY(sums, write_folder(a, original));
   uint64_t from = 0, to = 0;
-  for (const mkrt::StoredTensor& t : source.checkpoint().tensors) from += t.bytes.size();
-  for (const Shard& shard : source.shards) to += shard.bytes;
+  for (const mkrt::StoredTensor& t : original.checkpoint().tensors) from += t.bytes.size();
+  for (const Shard& shard : original.shards) to += shard.bytes;
   print_out("{}: {} matrices, relative error {:.5f}, {:.1f} MB of {:.1f} MB\n", a.out,
-            source.matrices.quantized.size(), relative(sums), static_cast<double>(to) / kMega,
+            original.matrices.quantized.size(), relative(sums), static_cast<double>(to) / kMega,
             static_cast<double>(from) / kMega);
-  if (source.documents.empty()) return {};
-  MKC_TRY(after, loss_of(a.out, source.documents));
+  if (original.documents.empty()) return {};
+  MKC_TRY(after, loss_of(a.out, original.documents));
   print_out("held-out loss of {} tokens: {:.4f} nats/token before, {:.4f} after\n", after.tokens, before.nats,
             after.nats);
   return {};

@@ -45,9 +45,9 @@ float squared_error(Block block, float scale) {
 
 // Best keeps the scale of the least error. Of equal ones it keeps the first.
 struct Best {
-  float scale = 1, error = INFINITY;
+  float scale = 0, error = INFINITY;
   void offer(float candidate, float with) {
-    if (with < error) scale = candidate, error = with;
+    if (scale == 0 || with < error) scale = candidate, error = with;
   }
 };
 
@@ -58,6 +58,7 @@ float to_bf16(float x) {
 template <class Code>
 float find_bf16_scale(Block block, float min) {
   const float whole = max_magnitude(block) / Code::kMax;
+  if (whole == 0) return min;
   Best best;
   for (int i = 0; i <= kClips; ++i) {
     const float scale = std::max(to_bf16(whole * (1 - static_cast<float>(i) * kClipStep)), min);

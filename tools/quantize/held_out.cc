@@ -16,6 +16,7 @@ namespace mkc::quantize {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{64} << 20;
+constexpr size_t kMaxTokens = 1024;  // of a document, all of whose logits are in memory at once
 
 // Returns the ids of a line that is a JSON list of integers, or nothing.
 std::optional<std::vector<int32_t>> ids_of(const std::string& line) {
@@ -96,7 +97,8 @@ Result<Loss> loss_of(const std::string& checkpoint, const Documents& documents) 
   ProgressLine progress;
   for (size_t i = 0; i < documents.size(); ++i) {
     progress.count("held-out loss", i, documents.size(), "documents");
-    const auto ids = std::span(documents[i]).first(std::min<size_t>(documents[i].size(), session.context()));
+    const size_t tokens = std::min<size_t>({documents[i].size(), session.context(), kMaxTokens});
+    const auto ids = std::span(documents[i]).first(tokens);
     MKC_TRY_STATUS(add_document(session, ids, loaded.artefact.manifest.vocab, loss));
   }
   loss.nats /= static_cast<double>(loss.tokens);

@@ -21,8 +21,8 @@ struct Loss {
   uint64_t tokens = 0;  // that were predicted: all of a document but its first
 };
 
-// Runs a checkpoint on the processor. Documents are cut to the context. Errors: those of compiling and of
-// steps.
+// Runs a checkpoint on the processor. Documents are cut to the context, and to 1024 tokens. Errors: those of
+// compiling and of steps.
 Result<Loss> loss_of(const std::string& checkpoint, const Documents& documents);
 
 }  // namespace mkc::quantize
