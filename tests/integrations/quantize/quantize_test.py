@@ -54,6 +54,12 @@ def dequantized(folder, form):
     return weights
 
 
+def open_dequantized(folder):
+    """Opens a folder that mkc quantize wrote. compressed-tensors unpacks its weights while they are loaded."""
+    config = CompressedTensorsConfig(dequantize=True)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, quantization_config=config).eval()
+
+
 def held_out_stories():
     sys.path.insert(0, str(SOURCE / "tools" / "train_tiny"))
     from corpus import held_out_stories as stories
@@ -74,9 +80,7 @@ class QuantizeTest(unittest.TestCase):
                 mkc("quantize", TINY, "-o", out, "--format", form)
                 expected = dequantized(out, form)
                 self.assertEqual(len(expected), 28)
-                model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32,
-                                                             quantization_config=CompressedTensorsConfig(dequantize=True))
-                found = dict(model.named_parameters())
+                found = dict(open_dequantized(out).named_parameters())
                 for name, weight in expected.items():
                     # Some formats are unpacked in the scales' type, so a product may be rounded to bf16.
                     rounded = torch.from_numpy(weight).to(torch.bfloat16).double().numpy()
@@ -93,9 +97,10 @@ class QuantizeTest(unittest.TestCase):
                 out = Path(f"{self.out}-{form}")
                 said = mkc("quantize", TINY, "-o", out, "--format", form, "--held-out", self.held_out).splitlines()[-1].split()
                 losses = float(said[said.index("nats/token") - 1]), float(said[-2])
-                for folder, loss in zip((TINY, out), losses, strict=True):
-                    model, tokenizer = load(folder)
-                    self.assertAlmostEqual(cross_entropy(model, tokenizer, stories)[0], loss, delta=0.004, msg=str(said))
+                source, tokenizer = load(TINY)
+                model = open_dequantized(out)
+                for opened, loss in zip((source, model), losses, strict=True):
+                    self.assertAlmostEqual(cross_entropy(opened, tokenizer, stories)[0], loss, delta=0.004, msg=str(said))
                 run = json.loads(mkc("run", out, "--device", "cpu", "--prompt", prompt, "--max-new-tokens", 24, "--json"))
                 with torch.no_grad():
                     ids = model.generate(torch.tensor([run["prompt_ids"]]), max_new_tokens=24, do_sample=False)[0].tolist()
@@ -107,8 +112,7 @@ class QuantizeTest(unittest.TestCase):
     def test_experts_open(self):
         moe = SOURCE / "tests" / "fixtures" / "models" / "qwen3_moe"
         mkc("quantize", moe, "-o", self.out, "--format", "fp8")
-        model = AutoModelForCausalLM.from_pretrained(self.out, dtype=torch.float32,
-                                                     quantization_config=CompressedTensorsConfig(dequantize=True))
+        model = open_dequantized(self.out)
         prompt = json.loads((moe / "expected.json").read_text())["prompt_ids"]
         run = json.loads(mkc("run", self.out, "--device", "cpu", "--prompt-ids", ",".join(map(str, prompt)), "--max-new-tokens", 1,
                              "--json", "--logprobs", 4))
