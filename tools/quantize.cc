@@ -104,7 +104,8 @@ Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
     print_tensor(tensor, format, of);
     sums.add(of);
   };
-  for (const Shard& shard : original.shards) MKC_TRY_STATUS(write_shard(shard, format, folder.path(), options));
+  for (const Shard& shard : original.shards)
+    MKC_TRY_STATUS(write_shard(shard, format, folder.path(), options));
   progress.clear();
   MKC_TRY_STATUS(write_index(original.shards, folder.path()));
   MKC_TRY_STATUS(folder.commit());
