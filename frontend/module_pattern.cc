@@ -26,6 +26,16 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return false;
 }
 
+Result<ModulePattern> parse_pattern(const std::string& text) {
+  ModulePattern pattern{.name = text};
+  if (!text.starts_with(kRegex)) return pattern;
+  Result<mkrt::Regex> regex = mkrt::Regex::compile(fmt::format("^(?:{})", text.substr(kRegex.size())));
+  if (!regex.ok())
+    return Error{fmt::format("\"{}\", expected a regular expression: {}", text, regex.error().message)};
+  pattern.regex = std::make_shared<const mkrt::Regex>(std::move(regex.value()));
+  return pattern;
+}
+
 Result<std::vector<ModulePattern>> read_patterns(const Document& config, const Node& list) {
   std::vector<ModulePattern> patterns;
   if (list.is(Node::Kind::kNull)) return patterns;
@@ -34,32 +44,31 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
                         fmt::format("{} is {}, expected a list of modules", list.path, describe(list)));
   MKC_TRY(names, string_list(config, list));
   for (const std::string& name : names) {
-    ModulePattern pattern{.name = name, .place = list.place};
-    if (name.starts_with(kRegex)) {
-      auto regex = mkrt::Regex::compile(fmt::format("^(?:{})", name.substr(kRegex.size())));
-      if (!regex.ok())
-        return config.error(list.place, fmt::format("{} has \"{}\", expected a regular expression: {}",
-                                                    list.path, name, regex.error().message));
-      pattern.regex = std::make_shared<const mkrt::Regex>(std::move(regex.value()));
-    }
-    patterns.push_back(std::move(pattern));
+    Result<ModulePattern> pattern = parse_pattern(name);
+    if (!pattern.ok())
+      return config.error(list.place, fmt::format("{} has {}", list.path, pattern.error().message));
+    patterns.push_back(std::move(pattern.value()));
+    patterns.back().place = list.place;
   }
   return patterns;
+}
+
+Result<bool> matches(const ModulePattern& pattern, const std::string& module) {
+  if (!pattern.regex) return matches_name(pattern.name, module);
+  std::vector<mkrt::Span> spans;
+  const Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans);
+  if (!found.ok())
+    return Error{
+        fmt::format("pattern \"{}\" against module \"{}\": {}", pattern.name, module, found.error().message)};
+  return !spans.empty();
 }
 
 Result<bool> matches_any(const Document& config, const std::vector<ModulePattern>& patterns,
                          const std::string& module) {
   for (const ModulePattern& pattern : patterns) {
-    if (!pattern.regex) {
-      if (matches_name(pattern.name, module)) return true;
-      continue;
-    }
-    std::vector<mkrt::Span> spans;
-    const mkrt::Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans);
-    if (!found.ok())
-      return config.error(pattern.place, fmt::format("pattern \"{}\" against module \"{}\": {}", pattern.name,
-                                                     module, found.error().message));
-    if (!spans.empty()) return true;
+    const Result<bool> found = matches(pattern, module);
+    if (!found.ok()) return config.error(pattern.place, found.error().message);
+    if (found.value()) return true;
   }
   return false;
 }

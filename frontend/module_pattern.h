@@ -18,11 +18,17 @@ struct ModulePattern {
   Place place{};                               // of the list in the config
 };
 
+// Returns the pattern of a text. Error: a bad regular expression; the message begins with the text.
+Result<ModulePattern> parse_pattern(const std::string& text);
+
 // Reads a list of patterns; null is none. Errors: no list of strings, a bad regular expression.
 Result<std::vector<ModulePattern>> read_patterns(const Document& config, const Node& list);
 
-// Tells whether one of the patterns names the module. Errors: a regular expression needs more steps than a
-// match may use.
+// Tells whether the pattern names the module. Error: a regular expression needs more steps than a match may
+// use.
+Result<bool> matches(const ModulePattern& pattern, const std::string& module);
+
+// Tells whether one of the patterns names the module. Errors: those of matches().
 Result<bool> matches_any(const Document& config, const std::vector<ModulePattern>& patterns,
                          const std::string& module);
 

@@ -62,7 +62,7 @@ Result<FormatRule> read_group(const Document& config, const std::string& group, 
 // Reads a method that has one format for all modules.
 Result<FormatRule> read_method(const Document& config, const std::string& method) {
   FormatRule rule{.all = true, .place = config_value(config, kSection).place};
-  if (method == "fp8") {
+  if (method == "fp8" || value_of(config, "data_type") == string_node("fp")) {
     rule.floats = value_of(config, "weight_block_size").is(Node::Kind::kNull) ? mkrt::WeightType::kE4m3
                                                                               : mkrt::WeightType::kE4m3Block;
   } else if (method == "modelopt") {

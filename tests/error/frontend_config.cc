@@ -117,6 +117,12 @@ TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format i
             "\"auto_round:auto_awq\" or null");
   CHECK(error("modelopt", "\"quant_algo\": \"MXFP8\"") ==
         key + "quant_algo is \"MXFP8\", expected \"NVFP4\" or \"FP8\"");
+  const std::string floats =
+      "\"data_type\": \"fp\", \"fmt\": \"e4m3\", \"packing_format\": \"auto_round:fp8\", ";
+  CHECK(error("auto-round", floats + "\"bits\": 8, \"weight_block_size\": [128, 128]").empty());
+  CHECK(error("auto-round", floats + "\"bits\": 4") == key + "bits is 4, expected 8");
+  CHECK(error("auto-round", "\"data_type\": \"mx_fp\", \"bits\": 4") ==
+        key + "data_type is \"mx_fp\", expected \"int\" or \"fp\" or null");
   for (const char* good : {"gptq", "awq", "auto-round"}) CHECK(error(good, "\"bits\": 4").empty());
   CHECK(error("modelopt", "\"quant_algo\": \"NVFP4\"").empty());
 }

@@ -12,7 +12,7 @@ import unittest
 
 from command import CACHE, FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
 
-COMMANDS = ("compile", "run", "chat", "serve", "check", "inspect", "doctor", "explain", "simulate", "trace", "completions", "man")
+COMMANDS = ("compile", "run", "chat", "serve", "check", "inspect", "quantize", "doctor", "explain", "simulate", "trace", "completions", "man")
 
 
 class OutputTest(Command):
