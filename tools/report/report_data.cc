@@ -69,27 +69,54 @@ std::vector<double> busy_us(const Timeline& timeline, size_t grids) {
   return us;
 }
 
-ordered_json kinds_json(const SimulatedStep& step, const Kinds& kinds,
-                        const std::vector<Timeline>& timelines) {
-  const TaskProgram& program = step.compilation.schedule().program;
-  const auto by_kind = [&](const std::vector<double>& by_grid) {
-    std::vector<double> sums(kinds.first.size());
-    for (size_t g = 0; g < by_grid.size(); ++g) sums[kinds.of_grid[g]] += by_grid[g];
-    return sums;
+// GridTimes are the times of each grid, by GridId.
+struct GridTimes {
+  std::vector<double> path_ns;               // on the critical path
+  std::vector<std::vector<double>> busy_us;  // of each timeline
+};
+
+GridTimes grid_times(const SimulatedStep& step, const std::vector<Timeline>& timelines) {
+  GridTimes times{path_ns(step), {}};
+  for (const Timeline& timeline : timelines) times.busy_us.push_back(busy_us(timeline, times.path_ns.size()));
+  return times;
+}
+
+// Adds the times of some grids to the JSON of a row.
+void add_times(ordered_json& row, const GridTimes& times, const std::vector<uint32_t>& grids) {
+  const auto sum = [&](const std::vector<double>& by_grid) {
+    double all = 0;
+    for (const uint32_t g : grids) all += by_grid[g];
+    return all;
   };
-  const std::vector<double> path = by_kind(path_ns(step));
-  std::vector<std::vector<double>> busy;
-  for (const Timeline& timeline : timelines) busy.push_back(by_kind(busy_us(timeline, program.grids.size())));
+  row["path_us"] = sum(times.path_ns) / 1e3;
+  row["busy"] = ordered_json::array();
+  for (const std::vector<double>& us : times.busy_us) row["busy"].push_back(sum(us));
+}
+
+ordered_json kinds_json(const SimulatedStep& step, const std::vector<GridRow>& grids, const Kinds& kinds,
+                        const GridTimes& times) {
+  std::vector<std::vector<uint32_t>> members(kinds.first.size());
+  for (uint32_t g = 0; g < kinds.of_grid.size(); ++g) members[kinds.of_grid[g]].push_back(g);
+  const std::vector<GridRow> rows = kind_rows(grids, kinds);
   ordered_json out = ordered_json::array();
-  const std::vector<GridRow> rows = kind_rows(grid_rows(step), kinds);
   for (size_t k = 0; k < rows.size(); ++k) {
     ordered_json row = to_json(rows[k]);
-    row["body"] = body_name(program.grids[kinds.first[k]].body);
+    row["body"] = body_name(step.compilation.schedule().program.grids[kinds.first[k]].body);
     row["alike"] = rows[k].grids;
-    row["path_us"] = path[k] / 1e3;
-    row["busy"] = ordered_json::array();  // of each timeline
-    for (const std::vector<double>& us : busy) row["busy"].push_back(us[k]);
+    add_times(row, times, members[k]);
     out.push_back(std::move(row));
+  }
+  return out;
+}
+
+ordered_json grids_json(const std::vector<GridRow>& grids, const Kinds& kinds, const GridTimes& times) {
+  ordered_json out = ordered_json::array();
+  for (uint32_t g = 0; g < grids.size(); ++g) {
+    out.push_back({{"grid", grids[g].name},
+                   {"kind", kinds.of_grid[g]},
+                   {"tasks", grids[g].tasks},
+                   {"bytes", grids[g].bytes}});
+    add_times(out.back(), times, {g});
   }
   return out;
 }
@@ -108,7 +135,6 @@ ordered_json trace_json(const ReportedStep& r, const std::vector<Timeline>& time
 
 Result<ordered_json> report_data(const ReportedStep& r) {
   const Compilation& c = r.step.compilation;
-  const TaskProgram& program = c.schedule().program;
   const Result<OpGraph> ops = op_graph_of(c);
   if (!ops.ok()) return ops.error();
   const Kinds kinds = find_kinds(c.schedule());
@@ -116,6 +142,8 @@ Result<ordered_json> report_data(const ReportedStep& r) {
   std::vector<Timeline> timelines;
   if (r.trace) timelines.push_back(timeline_of(*r.trace));
   timelines.push_back(timeline_of(r.step));
+  const std::vector<GridRow> grids = grid_rows(r.step);
+  const GridTimes times = grid_times(r.step, timelines);
   ordered_json data{{"version", version_text()},
                     {"family", c.request.family.name},
                     {"target", c.request.target},
@@ -125,12 +153,11 @@ Result<ordered_json> report_data(const ReportedStep& r) {
                     {"step", to_json(r.step, r.range)},
                     {"causes", causes_json(r.step.simulation)},
                     {"trace", trace_json(r, timelines)},
-                    {"kinds", kinds_json(r.step, kinds, timelines)},
+                    {"kinds", kinds_json(r.step, grids, kinds, times)},
+                    {"grids", grids_json(grids, kinds, times)},
                     {"graph", layer_graph_json(r.step, ops.value(), kinds)},
                     {"memory", memory_json(c)},
                     {"proof", proof_json(c, certificate)}};
-  for (const TaskGrid& grid : program.grids) data["grids"].push_back(grid.name);
-  data["grid_kinds"] = kinds.of_grid;
   for (const Timeline& timeline : timelines) data["timelines"].push_back(timeline_json(timeline));
   data["path"] = path_json(r.step);
   data["awaited"] = awaited_json(r.step);

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kFirstJoin = 16;  // ns
+constexpr int64_t kRounding = 1, kFirstJoin = 16;  // ns
 
 struct Bar {
   uint32_t grid = 0, first = 0, tasks = 1;
@@ -85,13 +85,17 @@ ordered_json numbers_of(const std::vector<Bar>& bars) {
 
 ordered_json timeline_json(const Timeline& timeline, size_t max_bars) {
   const Rows all = rows_of(timeline);
-  Rows rows = all;
+  const auto joined_rows = [&](int64_t gap) {
+    Rows rows = all;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (const bool loader = i % 2 == 1; loader || gap > 0)
+        rows[i] = joined(all[i], std::max(gap, kRounding));
+    return rows;
+  };
   int64_t gap = 0;
-  const int64_t end = end_of(all);
-  while (count(rows) > max_bars && gap < end) {
+  Rows rows = joined_rows(gap);
+  for (const int64_t end = end_of(all); count(rows) > max_bars && gap < end; rows = joined_rows(gap))
     gap = gap == 0 ? kFirstJoin : 2 * gap;
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = joined(all[i], gap);
-  }
   ordered_json out{{"name", timeline.name},
                    {"timed", timeline.timed},
                    {"workers", timeline.workers},

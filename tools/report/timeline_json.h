@@ -15,7 +15,8 @@ constexpr size_t kMaxBars = 300'000;
 // length, and the time within it spent waiting for the ring. Times are whole nanoseconds; on the emulator,
 // readings of its clock.
 //
-// Where there are more than `max_bars`, neighbours of one grid are joined across gaps of up to `joined` ns.
+// Copies of a loader for one grid, with no time between them, are one bar. Where there are more than
+// `max_bars`, neighbours of one grid are joined across gaps of up to `joined` ns.
 nlohmann::ordered_json timeline_json(const Timeline& timeline, size_t max_bars = kMaxBars);
 
 // Returns GridId and task of each task on the critical path, in turn.

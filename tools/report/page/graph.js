@@ -149,7 +149,7 @@ function draw(section, data, colourOf) {
       "marker",
       {id: "arrow", viewBox: "0 0 8 8", refX: 8, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto"},
       svg("path", {d: "M0 0L8 4L0 8Z"}));
-  const kindOfNode = (node) => data.kinds[data.grid_kinds[node.id]];
+  const kindOfNode = (node) => (node.stub ? null : data.kinds[data.grids[node.id].kind]);
   byId("drawing").replaceChildren(
       svg("svg", {
         width: w,

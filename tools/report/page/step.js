@@ -4,6 +4,7 @@ import {byId, counted, make} from "./dom.js";
 import {usText} from "./format.js";
 import {stepOf, TaskIndex} from "./step_data.js";
 import {TimelinePanel} from "./timeline_panel.js";
+import {kindOf} from "./trace.js";
 
 // Returns the links between neighbours on the critical path whose bars differ.
 function pathLinks(path, index) {
@@ -39,7 +40,7 @@ class StepView {
           zoomOut: byId("zoom-out"),
           zoomAll: byId("zoom-all")
         },
-        (place) => this.waitOf(place));
+        {moreOf: (place) => this.moreOf(place), onPick: (place) => this.showAwaited(place)});
     byId("path").addEventListener("change", () => this.showPath());
   }
 
@@ -50,7 +51,8 @@ class StepView {
 
   show(number) {
     this.shown = number;
-    const step = this.steps[number] ??= stepOf(this.data.timelines[number], this.data.grids);
+    const step = this.steps[number] ??=
+        stepOf(this.data.timelines[number], this.data.grids.map(({grid}) => grid));
     this.index = new TaskIndex(step);
     this.panel.show(step);
     byId("path").disabled = !this.isSimulated();
@@ -71,20 +73,36 @@ class StepView {
     timeline.draw();
   }
 
-  // Returns what the picked bar waited for, and draws a line from there.
-  waitOf(place) {
+  // Returns {grid, task, place} of the task that notified a bar's first task last, or null. `place` is that
+  // of its bar. Only the simulation knows it.
+  awaitedOf(place) {
+    const {grid, first} = this.panel.timeline.barOf(place);
+    const at = this.isSimulated() ? this.awaits.get(grid + first * this.data.grids.length) : undefined;
+    if (at === undefined) return null;
+    const [by, task] = this.data.awaited.slice(at, at + 2);
+    return {grid: by, task, place: this.index.find(by, task)};
+  }
+
+  // Returns the events that a wait is for, and what a bar's last input came from.
+  moreOf(place) {
     const {timeline} = this.panel;
+    const bar = timeline.barOf(place);
+    const events = this.data.kinds[this.data.grids[bar.grid].kind].in.map(({event}) => kindOf(event));
+    const lines = bar.waits && events.length ? [`events ${events.join(", ")}`] : [];
+    const awaited = bar.loader ? null : this.awaitedOf(place);
+    if (!awaited) return lines;
+    const worker = awaited.place ? `, worker ${timeline.trace.rows[awaited.place.row].worker}` : "";
+    return [...lines, `last input from ${this.data.grids[awaited.grid].grid} task ${awaited.task}${worker}`];
+  }
+
+  // Draws a line to the picked bar from the one that made its last input.
+  showAwaited(place) {
     this.showPath();
-    if (!this.isSimulated()) return [];
-    const {grid, first} = timeline.barOf(place);
-    const at = this.awaits.get(grid + first * this.data.grids.length);
-    if (at === undefined) return [];
-    const [from, task] = this.data.awaited.slice(at, at + 2);
-    const found = this.index.find(from, task);
+    const {timeline} = this.panel;
+    const {grid, first, loader} = timeline.barOf(place);
+    const from = loader ? null : this.awaitedOf(place)?.place;
     const to = this.index.find(grid, first);
-    if (found && to) timeline.links = [...timeline.links, {from: found, to}];
-    const worker = found ? `, worker ${timeline.trace.rows[found.row].worker}` : "";
-    return [`its last input came from ${this.data.grids[from]} task ${task}${worker}`];
+    if (from && to) timeline.links = [...timeline.links, {from, to}];
   }
 }
 

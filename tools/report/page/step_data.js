@@ -27,13 +27,13 @@ function decodeBars({loader, bars: numbers}) {
 }
 
 // Returns a timeline of the report as a trace with rows of bars.
-export function stepOf(timeline, grids) {
+export function stepOf(timeline, names) {
   const rows = timeline.rows.map((row) => ({worker: row.worker, loader: row.loader, bars: decodeBars(row)}));
   return {
     ...timeline,
-    grids,
+    grids: names,
     rows,
-    kinds: kindsOf(grids, rows, timeline.workers),
+    kinds: kindsOf(names, rows, timeline.workers),
     end: Math.max(0, ...rows.map((row) => row.bars.at(-1).end)),
   };
 }
@@ -68,9 +68,9 @@ export class TaskIndex {
 
 // Returns {name, bytes, tasks, path, busy} of each operator. Grids of all layers that do the same are one
 // operator.
-export function operatorsOf(kinds) {
+export function operatorsOf(grids) {
   const operators = new Map();
-  for (const row of kinds) {
+  for (const row of grids) {
     const name = kindOf(row.grid);
     const sum = operators.get(name) ?? {name, bytes: 0, tasks: 0, path: 0, busy: row.busy.map(() => 0)};
     sum.bytes += row.bytes;

@@ -93,7 +93,7 @@ function chart(title, operators, valueOf, textOf, colourOf) {
 }
 
 export function showOperators(data, colourOf) {
-  const operators = operatorsOf(data.kinds);
+  const operators = operatorsOf(data.grids);
   const simulated = data.timelines.length - 1;
   const charts = [
     chart("Bytes that must move", operators, (o) => o.bytes, bytesText, colourOf),

@@ -12,6 +12,7 @@ const ROW = {
 const LABEL_HEIGHT = 13;  // pixels of a row's label
 const MIN_SPAN = 5;       // the shortest view, in the trace's unit
 const MIN_NAMED = 26;     // pixels of a bar that shows its name
+const MIN_PARTED = 6;     // pixels of a bar that has a gap behind it
 const DIMMED = 0.15;
 
 const clamp = (value, min, max) => Math.min(Math.max(value, min), max);
@@ -82,7 +83,7 @@ export class Timeline {
     this.canvas.style.height = `${this.height}px`;
     this.canvas.width = Math.round(this.width * devicePixelRatio);
     this.canvas.height = Math.round(this.height * devicePixelRatio);
-    this.draw();
+    this.paint();  // at once, as a canvas of a new size is empty
   }
 
   toX(time) {
@@ -206,7 +207,7 @@ export class Timeline {
     if (y + this.rowHeight < AXIS || y > this.height) return;
     const c = this.context;
     const height = this.rowHeight - ROW.gap;
-    this.paintLabel(row, index, Math.max(y + height / 2, AXIS + LABEL_HEIGHT / 2));
+    this.paintLabel(row, index, y + Math.max(height, LABEL_HEIGHT) / 2);
     c.save();
     c.beginPath();
     c.rect(this.gutter, y - 1, this.width - this.gutter, this.rowHeight + 1);
@@ -255,7 +256,7 @@ export class Timeline {
     if (bar.waits)
       c.fillRect(x, y + height / 2 - 1, width, 2);
     else
-      c.fillRect(x, y, width > 3 ? width - 0.75 : width, height);
+      c.fillRect(x, y, width > MIN_PARTED ? width - 0.75 : width, height);
     c.globalAlpha = 1;
     if (bar.waits || dimmed || width < MIN_NAMED || height < LABEL_HEIGHT) return;
     this.paintName(name, kind, Math.max(x, this.gutter), x + width, y + height / 2);

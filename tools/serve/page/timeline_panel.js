@@ -5,11 +5,12 @@ import {Timeline} from "./timeline.js";
 import {listen, listenToButtons} from "./timeline_input.js";
 
 export class TimelinePanel {
-  // `parts` are the elements canvas, tip, picked, legend, zoomIn, zoomOut and zoomAll. `onPick` gets the
-  // place of each bar that is picked, and may return further lines on it.
-  constructor(parts, onPick = () => []) {
+  // `parts` are the elements canvas, tip, picked, legend, zoomIn, zoomOut and zoomAll. `moreOf` returns
+  // further lines on the bar at a place. `onPick` gets the place of each bar that is picked.
+  constructor(parts, {moreOf = () => [], onPick = () => {}} = {}) {
     this.parts = parts;
     this.timeline = new Timeline(parts.canvas);
+    this.moreOf = moreOf;
     this.onPick = onPick;
     listen(this.timeline, {
       onPick: (place) => this.showPicked(place),
@@ -41,11 +42,12 @@ export class TimelinePanel {
     const lines = [`${bar.waits ? "wait for inputs of " : ""}${grid}`, `${tasks}, ${who}`];
     lines.push(`${this.timeText(bar.end - bar.begin)}, from ${this.timeText(bar.begin)}`);
     if (bar.ring) lines.push(`${this.timeText(bar.ring)} of it waiting for the ring`);
-    return lines;
+    return [...lines, ...this.moreOf(place)];
   }
 
   showPicked(place) {
-    this.parts.picked.textContent = [...this.linesOf(place), ...this.onPick(place)].join(" · ");
+    this.parts.picked.textContent = this.linesOf(place).join(" · ");
+    this.onPick(place);
   }
 
   showTip(place, event) {
