@@ -133,6 +133,9 @@ class ReportTest(Command):
             prefix = f"l{section['layer']}."
             expected = {name for name in first if (name.startswith(prefix) if section["layer"] >= 0 else not re.match(r"l\d+\.", name))}
             self.assertEqual(found & first, expected)
+            for out in (o for node in section["nodes"] for op in node["ops"] for o in op["outputs"]):
+                if match := re.fullmatch(r"\[[TR], (\d+)\]", out["shape"]):  # of a step with one token
+                    self.assertEqual((out["type"], out["bytes"]), ("f32", 4 * int(match[1])))
             names = [node["grid"] for node in section["nodes"]]
             for edge in section["edges"]:
                 self.assertIn(names[edge["from"]] if isinstance(edge["from"], int) else edge["from"], [grid["grid"] for grid in data["grids"]])
