@@ -163,6 +163,7 @@ int run_command(int argc, char** argv) {
   add_explain(app, action);
   add_simulate(app, action);
   add_trace(app, action);
+  add_report(app, action);
   add_completions(app, action);
   add_man(app, action);
   app.footer("exits with 0, with 1 for an error of the user, and with 70 for a bug of mkc");

@@ -23,6 +23,7 @@ void add_doctor(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
 
 // Adds completions and man, which print what cmake --install installs.
 void add_completions(CLI::App& app, Action& action);

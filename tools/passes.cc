@@ -52,9 +52,7 @@ Status take(Result<T> value, Compilation& c) {
 }
 
 Status make_ops(Compilation& c) {
-  const std::vector<CheckpointTensor> tensors =
-      c.checkpoint ? tensors_of(*c.checkpoint) : std::vector<CheckpointTensor>();
-  return take(build_op_graph(c.request, tensors), c);
+  return take(op_graph_of(c), c);
 }
 
 uint32_t workers_of(const Compilation& c) {
@@ -143,6 +141,12 @@ Status run_pass(const Pass& pass, Compilation& c, PassTime& time) {
 }
 
 }  // namespace
+
+Result<OpGraph> op_graph_of(const Compilation& c) {
+  const std::vector<CheckpointTensor> tensors =
+      c.checkpoint ? tensors_of(*c.checkpoint) : std::vector<CheckpointTensor>();
+  return build_op_graph(c.request, tensors);
+}
 
 std::span<const Pass> passes() {
   static constexpr Pass kPasses[] = {

@@ -56,6 +56,9 @@ struct Pass {
 // Returns all passes, in order.
 std::span<const Pass> passes();
 
+// Returns the op graph that the first pass makes of an opened model. Errors: those of build_op_graph.
+Result<OpGraph> op_graph_of(const Compilation& compilation);
+
 // Returns the search's findings for people, with the `schedule` of a model.yaml that asks for these settings.
 std::string search_text(const Compilation& compilation);
 
