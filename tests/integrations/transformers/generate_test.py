@@ -3,6 +3,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,8 @@ ROOT = Path(os.environ["MKC_SOURCE"])
 cache = tempfile.TemporaryDirectory()
 os.environ["MKC_CACHE"] = cache.name
 os.environ["HF_HUB_OFFLINE"] = "1"
+HUB = Path(cache.name) / "hub"
+os.environ["HF_HUB_CACHE"] = str(HUB)
 
 import torch  # noqa: E402
 from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LogitsProcessorList,  # noqa: E402
@@ -219,6 +222,14 @@ class GenerateTest(unittest.TestCase):
         for name in ("mixtral", "qwen3_moe", "qwen3_moe_f32"):
             with self.subTest(name):
                 self.assertEqual(checkpoint_of(load(FIXTURES / name)), FIXTURES / name)
+
+    def test_a_model_of_the_local_hub_cache_uses_its_snapshot(self):
+        snapshot = HUB / "models--org--tiny" / "snapshots" / "0123abcd"
+        shutil.copytree(FIXTURES / "qwen2", snapshot)
+        (HUB / "models--org--tiny" / "refs").mkdir()
+        (HUB / "models--org--tiny" / "refs" / "main").write_text("0123abcd")
+        self.assertEqual(checkpoint_of(load("org/tiny")), snapshot)
+        shutil.rmtree(snapshot)
 
 
 unittest.main()
