@@ -19,7 +19,9 @@ Result<uint64_t> Device::hold(const MappedFile& file, uint64_t offset) {
 
 Result<std::byte*> Device::allocate_host(uint64_t bytes) {
   auto* memory = new (std::nothrow) std::byte[bytes];
-  if (!memory) return Error{fmt::format("{}: error: no memory of the host for {} bytes", name(), bytes)};
+  if (!memory)
+    return Error{fmt::format("{}: error: no memory of the host for {} bytes", name(), bytes),
+                 ErrorKind::kNoMemory};
   return memory;
 }
 

@@ -269,7 +269,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   int32_t next = 7;
   REQUIRE_MESSAGE(mkrt_begin_step(c.session, &first, &none) == 0, mkrt_error());
   REQUIRE_MESSAGE(mkrt_begin_step(c.session, &last, nullptr) == 0, mkrt_error());
-  CHECK(mkrt_set_stream(c.session, nullptr) == MKRT_BAD_ARGUMENT);
+  CHECK(mkrt_set_stream(c.session, nullptr) == MKRT_OUT_OF_ORDER);
   REQUIRE(mkrt_end_step(c.session, &next, &none) == 0);
   CHECK(next == -1);
   REQUIRE(mkrt_end_step(c.session, &next, nullptr) == 0);
@@ -284,7 +284,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   const mkrt_batch both{sizeof(mkrt_batch), 2, rows, row_begin, kv_len, begin, pages};
   mkrt_samples of_both[] = {samples, none};
   REQUIRE_MESSAGE(mkrt_begin_step(c.session, &both, of_both) == 0, mkrt_error());
-  CHECK(mkrt_begin_step(c.session, &last, nullptr) == MKRT_BAD_ARGUMENT);
+  CHECK(mkrt_begin_step(c.session, &last, nullptr) == MKRT_OUT_OF_ORDER);
   of_both[0].limit = 2;
   CHECK(mkrt_end_step(c.session, nullptr, of_both) == MKRT_BAD_ARGUMENT);
   CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has sampled 3 tokens, there is room for 2");
@@ -303,7 +303,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   REQUIRE(mkrt_end_step(c.session, nullptr, of_both) == 0);
   CHECK(of_both[0].count == 1);
   CHECK(untouched.sampled == 0.0f);
-  CHECK(mkrt_end_step(c.session, nullptr, nullptr) == MKRT_BAD_ARGUMENT);
+  CHECK(mkrt_end_step(c.session, nullptr, nullptr) == MKRT_OUT_OF_ORDER);
   CHECK(std::string(mkrt_error()) == "step: error: no step is under way");
 }
 
