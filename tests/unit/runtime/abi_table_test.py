@@ -18,7 +18,7 @@ HEADER = (ROOT / "runtime" / "c_api" / "mkrt.h").read_text(encoding="utf-8")
 CODE = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
 sys.dont_write_bytecode = True
-import mkrt  # noqa: E402
+from mkc import mkrt  # noqa: E402
 
 
 def bodies(kind):

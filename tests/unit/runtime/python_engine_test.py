@@ -18,7 +18,7 @@ LIBRARY, ROOT, MKC = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
 import break_plan  # noqa: E402
-import mkrt  # noqa: E402
+from mkc import mkrt  # noqa: E402
 
 TINY = ROOT / "models" / "tiny-stories"
 STORIES = json.loads((TINY / "greedy.json").read_text())
