@@ -111,6 +111,7 @@ mkrt_sampling mkrt_greedy(void);
 /* The log-probabilities of a sampled token, and of the n likeliest tokens, the likeliest first. */
 typedef struct mkrt_logprobs {
   float sampled;
+  uint32_t rank; /* of the sampled token: how many logits are at least as great as its own */
   float top[20];
   uint32_t top_id[20];
 } mkrt_logprobs;
@@ -181,7 +182,7 @@ int mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count);
  * b's, and the last of them has position kv_len[b] - 1. Request b's pages are page_index[page_begin[b]] to
  * page_index[page_begin[b + 1] - 1], in the order of its positions. */
 typedef struct mkrt_batch {
-  const int32_t* tokens;     /* [row_begin[requests]] */
+  const int32_t* tokens;     /* [row_begin[requests]]; -1 - b: what request b of the step before sampled */
   const int32_t* row_begin;  /* [requests + 1], from 0 */
   const int32_t* kv_len;     /* [requests] */
   const int32_t* page_begin; /* [requests + 1] */
