@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
+#include <new>
 #include <sstream>
 
 #include "codegen/targets.h"
@@ -180,6 +182,18 @@ int run_command(int argc, char** argv) {
   if (status.ok()) return finish_output(0);
   print_error(status.error().message);
   return 1;
+}
+
+int run_main(int argc, char** argv) {
+  try {
+    return run_command(argc, argv);
+  } catch (const std::bad_alloc&) {
+    put_stderr("mkc: error: out of memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    print_err("mkc: compiler bug: {}\n", e.what());
+    return 70;
+  }
 }
 
 }  // namespace mkc

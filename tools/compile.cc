@@ -66,6 +66,7 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
   if (a.time_passes) print_times(c);
   if (a.json) {
     summary["output"] = output;
+    summary["checkpoint"] = c.request.checkpoint;
     if (summary.contains("cubin_bytes") || summary.contains("code_bytes")) summary["cached"] = cached;
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
     return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");

@@ -1,4 +1,4 @@
-"""These tests run runtime/python/mkrt.py on the processor and, where a name says so, on the emulator.
+"""These tests run runtime/python/mkc/mkrt.py on the processor and, where a name says so, on the emulator.
 Usage: python_mkrt_test.py LIBRARY ROOT
 LIBRARY is python_kernels.cc with the C interface.
 """
