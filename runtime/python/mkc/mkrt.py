@@ -263,6 +263,8 @@ class Session(_Handle):
         return ids, self._logprobs_of(samples)
 
     def _logprobs_of(self, samples):
+        if samples.sampling.logprobs == 0:
+            return []
         top = min(samples.sampling.logprobs - 1, self.vocab)
         return [Logprob(of.sampled, list(zip(of.top_id, of.top))[:top], of.rank)
                 for of in samples.logprobs[:samples.count]]

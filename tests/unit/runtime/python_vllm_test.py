@@ -9,6 +9,11 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(sys.argv.pop(1)) / "runtime" / "python" / "vllm"))
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print("SKIP: numpy is not installed")
+    sys.exit(0)
 from mkc_vllm import launches, requests, samples, settings  # noqa: E402
 
 VOCAB = 70

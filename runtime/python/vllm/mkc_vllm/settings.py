@@ -1,5 +1,6 @@
 """What vLLM's settings must be, checked when vLLM starts. Everything else is refused with the reason."""
 import logging
+from pathlib import Path
 
 VERSION = "0.33"     # of vLLM, whose classes this package implements
 MAX_ROWS = 256       # of a step of mkc
@@ -51,6 +52,16 @@ def _check_cache(cache):
     _expect("kv_cache_dtype", cache.cache_dtype, CACHE_TYPES)
 
 
+def _check_architecture(model):
+    from mkc import _native, errors
+    if not Path(model.model).is_dir():
+        return  # a name of the hub, which is fetched later
+    try:
+        _native.command(["inspect", model.model])
+    except errors.Error as reason:
+        raise Unsupported(f"mkc cannot serve {model.model}: {reason}") from None
+
+
 def check(config):
     """Raises Unsupported for the first setting of a VllmConfig that mkc cannot serve."""
     _check_parallel(config.parallel_config)
@@ -58,6 +69,7 @@ def check(config):
                            "diffusion_config", "watermark_config"))
     _check_model(config.model_config)
     _check_cache(config.cache_config)
+    _check_architecture(config.model_config)
 
 
 def _lower(scheduler, name, most):

@@ -2,7 +2,7 @@
 import logging
 import random
 
-import mkrt
+import mkc
 import torch
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.kv_cache_layout import KVCacheLayout
@@ -10,13 +10,14 @@ from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT
 from vllm.v1.worker.utils import allocate_kv_cache
 from vllm.v1.worker.worker_base import CompilationTimes, WorkerBase
 
-from . import artefact
+from . import checkpoint_of, device
 from .launches import Launches
 from .outputs import Output
 from .requests import Requests
 from .settings import Unsupported
 
 _log = logging.getLogger("vllm.mkc")
+_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}  # by an element of the manifest
 _CACHE_BYTES = 1 << 30  # of a processor's cache, where no setting says
 
 
@@ -24,34 +25,29 @@ class Worker(WorkerBase):
     """Calls come in the order of the methods. One thread calls them."""
 
     def init_device(self):
-        on_gpu = self.current_platform.is_cuda()
-        self.device = torch.device("cuda", self.local_rank) if on_gpu else torch.device("cpu")
-        if on_gpu:  # not run on a GPU
+        self.mkc_device = device()
+        self.device = torch.device("cuda", self.local_rank) if self.mkc_device == "cuda" else torch.device("cpu")
+        if self.device.type == "cuda":  # not run on a GPU
             torch.accelerator.set_device_index(self.device)
-            self._mkrt = mkrt.Device(self.device.index)
-        else:
-            self._mkrt = mkrt.Device.processor()
 
     def load_model(self, *, load_dummy_weights=False):
         if load_dummy_weights:
             raise Unsupported("mkc: load_format: found dummy, expected a checkpoint")
-        scheduler = self.scheduler_config
-        self.session = artefact.open_session(
-            self._mkrt, artefact.checkpoint_of(self.model_config), None if self.device.type == "cuda" else "x86-64",
-            scheduler.max_num_batched_tokens, scheduler.max_num_seqs)
-        if self.model_config.max_model_len > self.session.context:
-            raise Unsupported(f"mkc: max_model_len: found {self.model_config.max_model_len}, expected at most "
-                              f"{self.session.context}, the context of {self.model_config.model}")
+        scheduler, model = self.scheduler_config, self.model_config
+        self.mkc = mkc.load(checkpoint_of(model), self.mkc_device, context=model.max_model_len,
+                            max_tokens=scheduler.max_num_batched_tokens, max_requests=scheduler.max_num_seqs)
+        self.session = self.mkc.session
+        self._cache = self.mkc.manifest["caches"][0]
+        if _DTYPES[self._cache["element"]] != model.dtype:
+            raise Unsupported(f"mkc: dtype: found {model.dtype}, expected {_DTYPES[self._cache['element']]}, that of the checkpoint")
         if self.device.type == "cuda":
             self.session.set_stream(torch.cuda.current_stream(self.device).cuda_stream)
-        _log.info("mkc serves %s on %s", self.model_config.model, self._mkrt.name)
+        _log.warning("mkc serves %s on %s", model.model, self.mkc.device)
 
     def get_kv_cache_spec(self):
-        model = self.model_config
-        layers = self.session.caches // 2
-        spec = FullAttentionSpec(block_size=self.cache_config.block_size, num_kv_heads=model.get_total_num_kv_heads(),
-                                 head_size=model.get_head_size(), dtype=model.dtype)
-        return {f"model.layers.{layer}.self_attn.attn": spec for layer in range(layers)}
+        spec = FullAttentionSpec(block_size=self.cache_config.block_size, num_kv_heads=self._cache["heads"],
+                                 head_size=self._cache["head_dim"], dtype=self.model_config.dtype)
+        return {f"model.layers.{layer}.self_attn.attn": spec for layer in range(self.session.caches // 2)}
 
     def get_supported_kv_cache_layouts(self):
         return [layout.name for layout in (KVCacheLayout.LBNHC, KVCacheLayout.LBHNC, KVCacheLayout.BLNHC,
@@ -73,7 +69,7 @@ class Worker(WorkerBase):
         views = [self._caches[name] for name in group.layer_names]
         spec, item = group.kv_cache_spec, views[0].element_size()
         blocks, heads, positions, _ = (step * item for step in views[0].stride())
-        base = [view.data_ptr() + half * spec.head_size * item for view in views for half in (0, 1)]
+        base = [self._address(view) + half * spec.head_size * item for view in views for half in (0, 1)]
         self.session.use_cache(spec.block_size, kv_cache_config.num_blocks, (blocks, positions, heads), base)
         self.requests = Requests(random.Random(self.model_config.seed))
         self.launches = Launches(self.session, spec.block_size)
@@ -82,6 +78,10 @@ class Worker(WorkerBase):
     def _allocate(self, kv_cache_config):
         """Views [block, head, position, key and value] by layer's name, of one shape and stride."""
         return allocate_kv_cache(kv_cache_config, self.device, KVCacheLayout[kv_cache_config.kv_cache_layout])
+
+    @staticmethod
+    def _address(view):
+        return view.data_ptr()
 
     def compile_or_warm_up_model(self):
         return CompilationTimes(language_model=0.0, encoder=0.0)
@@ -132,6 +132,5 @@ class Worker(WorkerBase):
         return set()
 
     def shutdown(self):
-        for handle in (getattr(self, "session", None), getattr(self, "_mkrt", None)):
-            if handle:
-                handle.close()
+        if hasattr(self, "mkc"):
+            self.mkc.close()
