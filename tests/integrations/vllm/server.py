@@ -63,6 +63,9 @@ class Server:
         return self.wait()
 
     def __exit__(self, *_):
+        if self.process.poll() is not None:
+            print("vllm serve has ended: " + self.text()[-6000:], flush=True)
+            return
         os.killpg(self.process.pid, signal.SIGTERM)
         try:
             self.process.wait(timeout=60)

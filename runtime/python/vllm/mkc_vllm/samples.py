@@ -67,7 +67,7 @@ def samples_of(part, mask, vocab):
         return {"limit": 0}
     out = {"seed": request.seed, "position": request.sampled, "repetition_penalty": params.repetition_penalty}
     if params.temperature >= _GREEDY:
-        out.update(temperature=params.temperature, top_k=max(0, params.top_k), top_p=params.top_p, min_p=params.min_p)
+        out.update(temperature=params.temperature, top_k=min(max(0, params.top_k), vocab), top_p=params.top_p, min_p=params.min_p)
     if params.repetition_penalty != 1:
         out["seen"] = set(request.tokens)
     biases, allowed = _biases(request, vocab), _allowed(request, mask, vocab)

@@ -57,7 +57,7 @@ def _check_architecture(model):
     if not Path(model.model).is_dir():
         return  # a name of the hub, which is fetched later
     try:
-        _native.command(["inspect", model.model])
+        _native.command(["compile", model.model, "--emit=ops", "-o", "-"])
     except errors.Error as reason:
         raise Unsupported(f"mkc cannot serve {model.model}: {reason}") from None
 
