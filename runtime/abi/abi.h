@@ -185,9 +185,9 @@ static_assert(sizeof(MkSession) == 112);
 // sampling.logprobs asks.
 struct MkLogprobs {
   float sampled;
-  uint32_t rank;       // of the sampled token: how many logits are at least as great as its own
   float top[kMaxTop];  // the likeliest first
   uint32_t top_id[kMaxTop];
+  uint32_t rank;  // of the sampled token: how many logits are at least as great as its own
 };
 static_assert(sizeof(MkLogprobs) == 168);
 

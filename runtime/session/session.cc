@@ -159,6 +159,10 @@ Status Session::end_step(StepResult& result) {
   return s.end(result);
 }
 
+bool Session::has_step_under_way() const {
+  return state_->begun != state_->ended;
+}
+
 uint64_t Session::logits_address() const {
   return state_->logits_at();
 }

@@ -1,12 +1,14 @@
 """Arrays of callers: NumPy arrays and what has __dlpack__, such as torch tensors, without a copy."""
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Sequence, Union
 
 from . import _dlpack
 from .errors import DeviceError, DtypeError, LayoutError, ShapeError
 
 Ids = Union[Sequence[int], Any]  # a list of ints, or an int32 array
+_LIMIT = 1 << 31
 
 
 def _on_host(name: str, array: Any) -> Any:
@@ -41,27 +43,27 @@ def is_array(value: Any) -> bool:
 
 
 def ids_of(name: str, ids: Ids) -> Any:
-    """Returns ids as contiguous int32: an array as it is, without a copy, and integers in a new array.
+    """Returns ids as a ctypes array of int32: that of an array's memory, without a copy, or a new one with integers.
 
-    >>> ids_of("ids", [1, 2]).dtype.name
-    'int32'
+    >>> list(ids_of("ids", [1, 2]))
+    [1, 2]
     >>> ids_of("ids", 1.5)
     Traceback (most recent call last):
     mkc.errors.DtypeError: ids: error: found float, expected a list of integers or an int32 array
     """
-    import numpy
     if is_array(ids):
-        return _check(name, ids, "int32", (None,))
+        array = _check(name, ids, "int32", (None,))
+        pointer = array.ctypes.data_as(ctypes.POINTER(ctypes.c_int32 * len(array)))  # holds the array
+        return pointer.contents
     if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__"):
         raise DtypeError(f"{name}: error: found {type(ids).__name__}, expected a list of integers or an int32 array")
     values = list(ids)
     for at, value in enumerate(values):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise DtypeError(f"{name}: error: entry {at} is {value!r}, expected an integer")
-    try:
-        return numpy.array([value.__index__() for value in values], dtype=numpy.int32)
-    except OverflowError:
-        raise DtypeError(f"{name}: error: found an id beyond 32 bits, expected int32") from None
+        if not -_LIMIT <= value.__index__() < _LIMIT:
+            raise DtypeError(f"{name}: error: entry {at} is {value!r}, expected an integer of 32 bits")
+    return (ctypes.c_int32 * len(values))(*(value.__index__() for value in values))
 
 
 def logits_in(name: str, out: Any, rows: int, vocab: int) -> Any:

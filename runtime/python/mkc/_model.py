@@ -35,7 +35,7 @@ def _is_several(prompts: Any) -> bool:
         return False
     if not isinstance(prompts, Sequence):
         raise DtypeError(f"prompts: error: found {type(prompts).__name__}, expected a text, ids, or a list of these")
-    return bool(prompts) and not hasattr(prompts[0], "__index__")
+    return bool(prompts) and (_arrays.is_array(prompts[0]) or not hasattr(prompts[0], "__index__"))
 
 
 def load(path: str | os.PathLike[str], device: str = "auto", *, checkpoint: str | os.PathLike[str] | None = None,

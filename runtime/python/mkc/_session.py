@@ -44,8 +44,8 @@ class Session(mkrt.Session):
             import numpy
             rows = out = numpy.empty((len(ids), self.vocab), dtype=numpy.float32)
         following = ctypes.c_int32()
-        self._check(self._library.mkrt_step(self._open(), ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), len(ids),
-                                            None if rows is None else rows.ctypes.data, ctypes.byref(following)))
+        self._check(self._library.mkrt_step(self._open(), ids, len(ids), None if rows is None else rows.ctypes.data,
+                                            ctypes.byref(following)))
         self._rows = 1
         return following.value if rows is None else (following.value, out)
 

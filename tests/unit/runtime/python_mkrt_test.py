@@ -30,7 +30,9 @@ LIBRARY, ROOT = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
 import break_plan  # noqa: E402
-import mkrt  # noqa: E402
+from mkc import mkrt  # noqa: E402
+
+sys.modules["mkrt"] = mkrt  # programs of tools/gpu have it as a module of its own
 import sessions  # noqa: E402
 
 CHECKPOINT = ROOT / "tests" / "fixtures" / "models" / "llama_f32"
