@@ -229,6 +229,17 @@ TEST_CASE("samples come with a step, several in one launch, alone and in a batch
     CHECK(logprobs[i].top[1] <= logprobs[i].top[0]);
   }
   CHECK(logprobs[0].top_id[0] == static_cast<uint32_t>(alone[0]));
+  for (size_t i = 0; i < 6; ++i)
+    for (uint32_t n = 0; n < 2; ++n)
+      if (logprobs[i].top_id[n] == static_cast<uint32_t>(others[i])) CHECK(logprobs[i].rank == n + 1);
+  // A caller of the first version of the struct has no room for ranks.
+  constexpr uint32_t first_version = 164;
+  std::vector<mkrt_logprobs> room(8);
+  two[1].logprobs_size = first_version;
+  two[1].logprobs = room.data();
+  REQUIRE_MESSAGE(mkrt_sample_batch(c.session, &batch, two) == 0, mkrt_error());
+  for (size_t i = 0; i < 6; ++i)
+    CHECK(std::memcmp(reinterpret_cast<const char*>(room.data()) + i * first_version, &logprobs[i], first_version) == 0);
   two[1].logprobs = nullptr;
   CHECK(mkrt_sample_batch(c.session, &batch, two) == MKRT_BAD_ARGUMENT);
   CHECK(std::string(mkrt_error()) == "mkrt: error: logprobs is NULL");
