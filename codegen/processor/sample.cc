@@ -230,14 +230,14 @@ MK_INLINE f32 log_total(const Row& row, f32 greatest) {
 
 // rank_in() counts the logits that are not below `logit`. The row must have no changes.
 MK_INLINE u32 rank_in(const Row& row, f32 logit) {
-  const u32x16 least = u32x16(order_of<u32>(logit));
+  const u32x16 wanted = u32x16(order_of<u32>(logit));
   u32 count = 0;
   for (u32 first = 0; first < row.strips; first += kVector) {
     const u32 strips = min(kVector, row.strips - first);
-    u32 left = lanes_of(row.best_orders(first, strips) >= least) & ((1u << strips) - 1);
+    u32 left = lanes_of(row.best_orders(first, strips) >= wanted) & ((1u << strips) - 1);
     for (; left != 0; left &= left - 1) {
       const u32x16 orders = row.orders(first + (u32)__builtin_ctz(left));
-      count += (u32)__builtin_popcount(lanes_of(orders >= least));
+      count += (u32)__builtin_popcount(lanes_of(orders >= wanted));
     }
   }
   return count;

@@ -137,8 +137,7 @@ typedef struct mkrt_sampling {
 
 /* The log-probabilities of a sampled token, and of the n likeliest tokens, the likeliest first. */
 typedef struct mkrt_logprobs {
-  float sampled;
-  float top[20];
+  float sampled, top[20];
   uint32_t top_id[20];
   uint32_t rank; /* of the sampled token: how many logits are at least as great as its own */
 } mkrt_logprobs;

@@ -45,8 +45,8 @@ Status check_sizes(const Batch& batch, const BatchLimits& limits) {
 // Checks that the launch before has the sample that a row of request b asks for.
 Status check_last_sample(size_t b, int32_t row, uint32_t from, SampledBefore sampled) {
   if (from >= sampled.size())
-    return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which has {}", row, from,
-                    sampled.empty() ? "none" : fmt::format("{} requests", sampled.size()));
+    return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which has {}", row,
+                    from, sampled.empty() ? "none" : fmt::format("{} requests", sampled.size()));
   if (sampled[from] == 0)
     return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which sampled nothing",
                     row, from);

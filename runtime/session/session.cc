@@ -106,8 +106,7 @@ void Session::State::has_begun(StepMemory& step, const Batch& batch) {
 Status Session::State::begin(const Batch& batch) {
   StepMemory& step = steps[taken % kMaxUnderWay];
   if (Status status = step.fill(batch, step_of(batch)); !status.ok()) return status;
-  if (Status status = step.enqueue(options.stream, session_at, next ? next_at() : 0);
-      !status.ok()) {
+  if (Status status = step.enqueue(options.stream, session_at, next ? next_at() : 0); !status.ok()) {
     faulted = true;  // the stream may have some of the work
     return status;
   }

@@ -196,7 +196,8 @@ std::vector<std::vector<int32_t>> in_turn(const test::Model& model, bool ahead, 
 
 TEST_CASE("a launch takes the samples of the one before on the device, which the host does not know yet") {
   for (const Mode mode : {Mode::kMegakernel, Mode::kKernels}) {
-    const test::Model model(weights("llama", reference::Type::kF32), {.workers = 3, .race = true, .mode = mode});
+    const test::Model model(weights("llama", reference::Type::kF32),
+                            {.workers = 3, .race = true, .mode = mode});
     const std::vector<std::vector<int32_t>> expected = in_turn(model, false, 9);
     CHECK(expected.size() == 9);
     CHECK(expected[1] != expected[2]);

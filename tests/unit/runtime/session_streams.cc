@@ -44,7 +44,8 @@ TEST_CASE("an input may be what a request of the step before sampled, before the
   Session session = std::move(Session::open(artefact(), {}, "c0", device, options).value());
   StepResult result;
   // The requests change places: the first step samples 3 + 0 and 4 + 4, and the second begins with 8 and 3.
-  const int32_t tokens[] = {3, 4}, rows[] = {0, 1, 2}, kv_len[] = {1, 5}, page_begin[] = {0, 1, 2}, pages[] = {0, 1};
+  const int32_t tokens[] = {3, 4}, rows[] = {0, 1, 2}, kv_len[] = {1, 5}, page_begin[] = {0, 1, 2},
+                pages[] = {0, 1};
   const int32_t before[] = {last_sample(1), last_sample(0)}, lengths[] = {6, 2}, turned[] = {1, 0};
   REQUIRE(session.begin_step({tokens, rows, kv_len, {page_begin, pages}}).ok());
   REQUIRE(session.begin_step({before, rows, lengths, {page_begin, turned}}).ok());
