@@ -3,8 +3,10 @@ classes. Nothing here runs on a GPU.
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -17,29 +19,13 @@ LIBRARY = ROOT / "build" / "tests" / "softgpu" / "lib"
 HERE = Path(__file__).resolve().parent
 SOFTWARE_GPU = {"LD_LIBRARY_PATH": f"{LIBRARY}:{os.environ.get('LD_LIBRARY_PATH', '')}", "SOFTGPU_SMS": "4",
                 "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas")}
-CONTRACT = """
-import json
-from unittest import mock
-from vllm.engine.arg_utils import EngineArgs
-from vllm.platforms import current_platform, interface
-from vllm.platforms.cuda import CudaPlatform
-kind = type(current_platform)
-out = {"kind": kind.__qualname__, "is_cuda": current_platform.is_cuda(), "is_vllms": issubclass(kind, CudaPlatform)}
-kind.get_device_capability = classmethod(lambda cls, device_id=0: interface.DeviceCapability(9, 0))
-kind.get_device_name = classmethod(lambda cls, device_id=0: "a GPU that is not there")
-kind.get_device_total_memory = classmethod(lambda cls, device_id=0: 80 << 30)
-def made(**more):
-    try:
-        config = EngineArgs(model=MODEL, max_model_len=512, **more).create_engine_config()
-    except Exception as reason:
-        return str(reason)
-    return [config.parallel_config.worker_cls, config.scheduler_config.max_num_batched_tokens, config.scheduler_config.max_num_seqs,
-            str(config.compilation_config.mode)]
-out["usual"] = made()
-out["lora"] = made(enable_lora=True)
-out["fp8"] = made(kv_cache_dtype="fp8_e5m2")
-print("RESULT" + json.dumps(out))
-"""
+REFUSED = [({"tensor_parallel_size": 2}, "tensor_parallel_size: found 2, expected 1"),
+           ({"pipeline_parallel_size": 2}, "pipeline_parallel_size: found 2, expected 1"),
+           ({"enable_lora": True}, "lora_config"),
+           ({"speculative_config": {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}}, "speculative_config"),
+           ({"kv_cache_dtype": "fp8_e5m2"}, "kv_cache_dtype: found fp8_e5m2, expected auto"),
+           ({"block_size": 128}, "block_size: found 128, expected 16 or 32 or 64"),
+           ({"logprobs_mode": "processed_logprobs"}, "logprobs_mode: found processed_logprobs, expected raw_logprobs")]
 
 
 def run(command, environment):
@@ -70,17 +56,38 @@ class DevicesTest(unittest.TestCase):
     def test_the_software_gpu(self):
         self.check(json.loads(run(["offline.py", "software-gpu"], SOFTWARE_GPU).splitlines()[-1]))
 
-    def contract(self, wanted):
-        text = run(["-c", CONTRACT.replace("MODEL", repr(str(TINY)))], {**SOFTWARE_GPU, "MKC_VLLM": wanted})
-        return json.loads(text.split("RESULT")[1])
+    def contract(self, cases, environment):
+        return json.loads(run(["contract.py", json.dumps(cases)], environment).split("RESULT")[1])
+
+    def check_contract(self, environment):
+        with tempfile.TemporaryDirectory() as folder:
+            config = json.loads((TINY / "config.json").read_text())
+            Path(folder, "config.json").write_text(json.dumps({**config, "hidden_act": "gelu_fast_and_odd"}))
+            shutil.copy(TINY / "tokenizer.json", folder)
+            cases = [{}, {"max_num_batched_tokens": 64, "max_num_seqs": 8}, {"model": folder}, *[case for case, _ in REFUSED]]
+            found = self.contract(cases, environment)
+        usual, smaller, odd, *refused = found["made"]
+        self.assertEqual((usual, smaller), (["mkc_vllm.worker.Worker", 256, 64, True], ["mkc_vllm.worker.Worker", 64, 8, True]))
+        self.assertIn("mkc cannot serve", odd)
+        self.assertIn("gelu_fast_and_odd", odd)
+        for reason, (case, wanted) in zip(refused, REFUSED, strict=True):
+            self.assertIn(wanted, reason, case)
+        return found["bases"]
+
+    def test_settings_are_refused_when_vllm_starts(self):
+        self.assertEqual(self.check_contract({"MKC_VLLM": "cpu"})[:2], ["mkc_vllm.processor.ProcessorPlatform", "vllm.platforms.interface.Platform"])
 
     @unittest.skipUnless(LIBRARY.exists(), f"needs the driver's functions in {LIBRARY}")
     def test_the_platform_of_gpus_is_vllms_with_another_worker(self):
-        found = self.contract("cuda")
-        self.assertEqual((found["kind"], found["is_cuda"], found["is_vllms"]), ("CudaPlatform", True, True))
-        self.assertEqual(found["usual"], ["mkc_vllm.worker.Worker", 256, 64, "CompilationMode.NONE"])
-        self.assertIn("lora_config", found["lora"])
-        self.assertIn("kv_cache_dtype", found["fp8"])
+        bases = self.check_contract({**SOFTWARE_GPU, "MKC_VLLM": "cuda"})
+        self.assertEqual(bases[0], "mkc_vllm.cuda.CudaPlatform")
+        self.assertIn("vllm.platforms.cuda.CudaPlatformBase", bases)
+
+    def test_a_wrong_device_ends_the_start(self):
+        done = subprocess.run([Path(sys.executable).parent / "vllm", "serve", TINY], capture_output=True, text=True, timeout=LIMIT_S,
+                              env={**os.environ, "MKC_VLLM": "tpu"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("MKC_VLLM: found 'tpu', expected cpu, emulator, cuda or 0", done.stderr)
 
 
 if __name__ == "__main__":
