@@ -76,7 +76,7 @@ void Sampler::took(std::span<const int32_t> ids) {
 void add_samples(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
                  std::vector<Sampled>& to) {
   for (size_t i = result.begin[b]; i < result.begin[b + 1]; ++i) {
-    Sampled& sampled = to.emplace_back(Sampled{.id = result.ids[i]});
+    Sampled& sampled = to.emplace_back(Sampled{result.ids[i], 0, {}});
     if (sampling.logprobs == 0) continue;
     const MkLogprobs& of = result.logprobs[i];
     sampled.logprob = of.sampled;

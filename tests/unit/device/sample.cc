@@ -55,7 +55,7 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
   const u32 limit = options.step + 1;
   std::vector<float> logits, value;
   std::vector<u32> index, next(n, ~0u), sampled(n * (1 + limit), ~0u);
-  MkLogprobs none{NAN, {}, {}};
+  MkLogprobs none{NAN, {}, {}, 0};
   std::fill_n(none.top_id, kMaxTop, ~0u);
   std::vector<MkLogprobs> logprobs(n * limit, none);
   std::vector<SeenIds> seen = p.seen;

@@ -43,7 +43,7 @@ Result run(const Request& r, const RunOptions& options = {}) {
     value.push_back(r.logits[best] + options.best_shift);
     index.push_back(best + options.index_shift);
   }
-  MkLogprobs none{NAN, {}, {}};
+  MkLogprobs none{NAN, {}, {}, 0};
   std::fill_n(none.top_id, kMaxTop, ~0u);
   std::vector<MkLogprobs> logprobs(limit, none);
   Result result{{}, r.seen};
