@@ -137,9 +137,9 @@ typedef struct mkrt_sampling {
 
 /* The log-probabilities of a sampled token, and of the n likeliest tokens, the likeliest first. */
 typedef struct mkrt_logprobs {
-  float sampled;
-  float top[20];
+  float sampled, top[20];
   uint32_t top_id[20];
+  uint32_t rank; /* of the sampled token: how many logits are at least as great as its own */
 } mkrt_logprobs;
 
 /* What is added to one id's logit, before and after the repetition penalty. -INFINITY forbids the id. Finite
@@ -207,7 +207,7 @@ mkrt_status mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t
 typedef struct mkrt_batch {
   uint32_t size;
   uint32_t requests;
-  const int32_t* tokens;     /* [row_begin[requests]] */
+  const int32_t* tokens;     /* [row_begin[requests]]; -1 - b: what request b of the step before sampled */
   const int32_t* row_begin;  /* [requests + 1], from 0 */
   const int32_t* kv_len;     /* [requests] */
   const int32_t* page_begin; /* [requests + 1] */

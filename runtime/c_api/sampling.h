@@ -20,10 +20,12 @@ inline bool take_sampling(const mkrt_sampling* from, MkSampling& out) {
 
 static_assert(sizeof(mkrt_logprobs) == sizeof(MkLogprobs));
 static_assert(offsetof(mkrt_logprobs, top_id) == offsetof(MkLogprobs, top_id));
+static_assert(offsetof(mkrt_logprobs, rank) == offsetof(MkLogprobs, rank));
 
 inline MkLogprobs logprobs_of(const Sampled& sampled) {
   MkLogprobs out{};
   out.sampled = sampled.logprob;
+  out.rank = sampled.rank;
   for (size_t i = 0; i < sampled.top.size(); ++i) {
     out.top[i] = sampled.top[i].logprob;
     out.top_id[i] = static_cast<uint32_t>(sampled.top[i].id);

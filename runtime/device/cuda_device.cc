@@ -109,6 +109,10 @@ class CudaDevice final : public Device {
                       : check(driver_.copy_out_async(to.data(), from, to.size(), handle(stream)),
                               "copying from the device");
   }
+  Status enqueue_copy(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes) override {
+    use();
+    return check(driver_.copy_async(to, from, bytes, handle(stream)), "copying on the device");
+  }
   Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) override {
     use();
     if (launches_.empty()) return launch_kernel(session, step, handle(stream));

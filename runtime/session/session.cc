@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/session/fault.h"
 #include "runtime/session/session_state.h"
 
@@ -99,12 +101,15 @@ Status Session::State::check_step(const Batch& batch) {
     return out_of_order(fmt::format("step: error: {} steps are under way: end one first", kMaxUnderWay));
   if (begun != ended && (several_steps || batch.steps() > 1))
     return out_of_order("step: error: beside a launch of several steps there can be no other: end it first");
-  return check_batch(batch, limits, seen);
+  return check_batch(batch, limits, seen, sampled);
 }
 
 void Session::State::has_begun(StepMemory& step, const Batch& batch) {
   under_way[begun++ % kMaxUnderWay] = &step;
   several_steps = batch.steps() > 1;
+  sampled.clear();
+  for (size_t b = 0; b < batch.requests() && next && !several_steps; ++b)
+    sampled.push_back(batch.samples_of(b).limit == 1);
   if (!several_steps) ++serial;  // the number of several steps is known when they end
   if (!manifest.traced) return;
   traced.clear();
@@ -115,7 +120,7 @@ void Session::State::has_begun(StepMemory& step, const Batch& batch) {
 Status Session::State::begin(const Batch& batch) {
   StepMemory& step = steps[taken % kMaxUnderWay];
   if (Status status = step.fill(batch, step_of(batch)); !status.ok()) return status;
-  if (Status status = step.enqueue(options.stream, session_at); !status.ok()) {
+  if (Status status = step.enqueue(options.stream, session_at, next ? next_at() : 0); !status.ok()) {
     faulted = true;  // the stream may have some of the work
     return of_device(status);
   }
@@ -147,7 +152,7 @@ Status Session::capture_step(const Samples& max) {
   if (!s.device->capturing(s.options.stream))
     return out_of_order("step: error: the stream is not being captured");
   if (Status status = s.captured.settle(max); !status.ok()) return status;
-  return s.captured.enqueue(s.options.stream, s.session_at);
+  return s.captured.enqueue(s.options.stream, s.session_at, 0);
 }
 
 Status Session::fill_step(const Batch& batch) {
@@ -155,6 +160,8 @@ Status Session::fill_step(const Batch& batch) {
   if (!s.captured.settled()) return out_of_order("step: error: no step was captured");
   if (Status status = s.check_step(batch); !status.ok()) return status;
   if (s.begun != s.ended && s.under_way[s.ended % kMaxUnderWay] == &s.captured) return is_under_way();
+  if (std::ranges::any_of(batch.tokens, [](int32_t token) { return token < 0; }))
+    return Error{"step: error: tokens: a captured step takes ids, found the sample of the step before"};
   if (Status status = s.captured.fill(batch, s.step_of(batch)); !status.ok()) return status;
   s.has_begun(s.captured, batch);
   return {};

@@ -88,7 +88,12 @@ class Sampling(_Sized):
 
 
 class _Logprobs(ctypes.Structure):
-    _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP)]
+    _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP), ("rank", c_uint32)]
+
+
+class Logprob(collections.namedtuple("Logprob", "sampled top rank")):
+    """A sampled token's log-probability; pairs (id, log-probability) of the likeliest; how many logits are at least as
+    great as the token's."""
 
 
 class _Bias(ctypes.Structure):
@@ -162,9 +167,9 @@ class Status(enum.IntEnum):
     OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG = range(12)
 
 
-def _pairs(logprobs, count, top):
-    """For each of `count` tokens its log-probability and pairs (id, log-probability) of the `top` likeliest."""
-    return [(of.sampled, list(zip(of.top_id, of.top))[:top]) for of in logprobs[:count]]
+def _logprobs_list(logprobs, count, top):
+    """For each of `count` tokens its Logprob with the `top` likeliest."""
+    return [Logprob(of.sampled, list(zip(of.top_id, of.top))[:top], of.rank) for of in logprobs[:count]]
 
 
 class Error(Exception):
@@ -327,10 +332,15 @@ class Session(_Handle):
         ids = samples.ids[:samples.count]
         if logprobs is None:
             return ids
-        return ids, _pairs(samples.logprobs, samples.count, min(logprobs, self.vocab))
+        return ids, _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
 
     def _id_set(self, ids):
         words = (c_uint32 * ((self.vocab + 31) // 32))()
+        if hasattr(ids, "dtype"):
+            if ids.dtype != "uint32" or ids.shape != (len(words),):
+                raise Error(f"found an array of {ids.dtype} {ids.shape}, expected uint32 ({len(words)},)")
+            ctypes.memmove(words, ids.tobytes(), ctypes.sizeof(words))
+            return words
         for token in map(int, ids):
             if not 0 <= token < self.vocab:
                 raise Error(f"found the id {token}, expected 0 to {self.vocab - 1}")
@@ -427,18 +437,32 @@ class Session(_Handle):
         """A wait inside the kernel that lasts longer is a fault; 0: it never is."""
         self._check(self._library.mkrt_set_timeout(self._open(), milliseconds))
 
-    def begin_step(self, requests, limit=1, stop=(), **sampling):
+    def begin_step(self, requests, limit=1, stop=(), samples=None, **sampling):
         """Puts a step of requests, as step_batch takes them, on the stream and returns: two may be under way, or one that
-        samples more than one token. Each request samples up to `limit` by fields of Sampling."""
-        samples = self._samples_of(requests, limit, stop, sampling)
+        samples more than one token. Each request samples up to `limit` by fields of Sampling; or `samples` has a dict of
+        sample()'s arguments for each. A token -1 - b stands for what request b of the step before has sampled."""
+        samples = self._samples_of(requests, limit, stop, sampling, samples)
         self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
 
-    def end_step(self):
-        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has sampled."""
+    def end_step(self, logprobs=False):
+        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has sampled.
+        With logprobs: a pair for each request, of its tokens and of a Logprob for each, as far as it asked for them."""
         samples = self._under_way.popleft() if self._under_way else None
         self._check(self._library.mkrt_end_step(self._open(), None, samples))
-        return [of.ids[:of.count] for of in samples]
+        ids = [of.ids[:of.count] for of in samples]
+        return list(zip(ids, map(self._logprobs_of, samples))) if logprobs else ids
+
+    def _logprobs_of(self, samples):
+        asked = samples.sampling.contents.logprobs
+        return _logprobs_list(samples.logprobs, samples.count, min(asked - 1, self.vocab)) if asked else []
+
+    def sample_batch(self, requests, samples):
+        """One launch of requests, as step_batch takes them: `samples` has a dict of sample()'s arguments for each. What
+        end_step gives with logprobs."""
+        made = self._samples_of(requests, 1, (), {}, samples)
+        self._check(self._library.mkrt_sample_batch(self._open(), byref(_batch(requests)), made))
+        return [(of.ids[:of.count], self._logprobs_of(of)) for of in made]
 
     def capture_step(self, limit=1, stops=0):
         """While the stream is being captured: puts a step into the graph, for any requests that sample no more than `limit`
@@ -456,8 +480,15 @@ class Session(_Handle):
         """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream."""
         return self._library.mkrt_logits(self._open())
 
-    def _samples_of(self, requests, limit, stop, sampling):
-        return (_Samples * len(requests))(*(self._samples(limit, tuple(stop), sampling=sampling) for _ in requests))
+    def _samples_of(self, requests, limit, stop, sampling, samples=None):
+        if samples is None:
+            samples = [{"limit": limit, "stop": tuple(stop), **sampling}] * len(requests)
+        if len(samples) != len(requests):
+            raise Error(f"found samples of {len(samples)} requests, expected {len(requests)}")
+        return (_Samples * len(requests))(*(self._sample_of(**of) for of in samples))
+
+    def _sample_of(self, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
+        return self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
 
     def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, logit_bias=None, presence_penalty=0,
                  frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
@@ -595,7 +626,7 @@ class Engine(_Handle):
                            taken.cached_tokens)
 
     def _logprobs(self, taken):
-        return _pairs(taken.logprobs, taken.count, taken.top_count) if taken.logprobs else None
+        return _logprobs_list(taken.logprobs, taken.count, taken.top_count) if taken.logprobs else None
 
 
 def version(library=None):

@@ -154,13 +154,40 @@ class MkrtTest(unittest.TestCase):
     def test_log_probabilities_come_with_the_tokens(self):
         ids, logprobs = self.session.sample(PROMPT, 3, logprobs=80 - 60)
         self.assertEqual(ids, NEW[:3])
-        for token, (sampled, top) in zip(ids, logprobs):
+        for token, (sampled, top, rank) in zip(ids, logprobs):
             self.assertEqual((top[0][0], len(top)), (token, 20))
-            self.assertEqual(sampled, top[0][1])
+            self.assertEqual((sampled, rank), (top[0][1], 1))
             self.assertEqual([p for _, p in top], sorted((p for _, p in top), reverse=True))
             self.assertLess(sum(math.exp(p) for _, p in top), 1)
         with self.assertRaisesRegex(mkrt.Error, "^step: error: request 0: temperature: is -1, expected 0 to 1000000$"):
             self.session.sample([1], temperature=-1)
+
+    def test_requests_of_a_step_sample_each_in_its_own_way(self):
+        self.session.make_cache(16, 6)
+        ways = [{"logprobs": 3}, {"allowed": [7, 9], "biases": {9: (50, 0)}, "logprobs": 0}, {"temperature": 1.5, "seed": 4}, {"limit": 0}]
+        requests = [(PROMPT[:4], 4, [page]) for page in range(4)]
+        (first, of_first), (second, of_second), (third, of_third), (fourth, _) = self.session.sample_batch(requests, ways)
+        self.assertEqual((second, fourth, of_third), ([9], [], []))
+        self.assertEqual((len(of_first[0].top), of_first[0].rank, of_second[0].top), (3, 1, []))
+        # The rank is that among all logits, whatever may be sampled.
+        row = self.session.sample(PROMPT[:4], 1, logprobs=20)[1][0]
+        ranks = {id: rank + 1 for rank, (id, _) in enumerate(row.top)}
+        self.assertEqual(of_second[0].rank, ranks.get(9, of_second[0].rank))
+        self.assertGreater(of_second[0].rank, 1)
+        self.session.rewind()
+        self.assertEqual(self.session.sample(PROMPT[:4], 1, temperature=1.5, seed=4), third)
+        self.session.begin_step(requests, samples=ways)
+        self.assertEqual(self.session.end_step(), [first, [9], third, []])
+        with self.assertRaisesRegex(mkrt.Error, "^found samples of 1 requests, expected 4$"):
+            self.session.sample_batch(requests, ways[:1])
+
+    def test_a_step_takes_the_samples_of_the_one_before(self):
+        self.session.make_cache(16, 6)
+        self.session.begin_step([(PROMPT[:4], 4, [0]), (PROMPT, len(PROMPT), [1])])
+        self.session.begin_step([([-2], len(PROMPT) + 1, [1])])
+        self.assertEqual(self.session.end_step()[1] + self.session.end_step()[0], NEW[:2])
+        with self.assertRaisesRegex(mkrt.Error, "^step: error: request 0: tokens: row 0 is the sample of request 1 of the step before, "):
+            self.session.begin_step([([-2], len(PROMPT) + 2, [1])])
 
     @unittest.skipUnless(np, "needs numpy")
     def test_arrays_of_any_integers_are_tokens(self):
