@@ -27,23 +27,23 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
       return {164, 151, 190, 169};
     // Mma64 has formats with groups from 9 tokens on.
     case kE4m3Block:
-      return {194, 0, 0, 172};
+      return {172, 0, 0, 172};
     case kInt4:
-      return {138, 0, 0, 120};
+      return {126, 0, 0, 120};
     case kInt4Group32:
-      return {164, 0, 0, 140};
+      return {142, 0, 0, 140};
     case kInt4Zero:
-      return {144, 0, 0, 127};
+      return {133, 0, 0, 127};
     case kInt4ZeroGroup32:
-      return {174, 0, 0, 154};
+      return {156, 0, 0, 154};
     case kInt8:
-      return {203, 0, 0, 185};
+      return {192, 0, 0, 185};
     case kInt8Group32:
-      return {233, 0, 0, 210};
+      return {214, 0, 0, 210};
     case kMxfp4:
-      return {186, 0, 0, 164};
+      return {152, 0, 0, 164};
     case kNvfp4:
-      return {244, 0, 0, 204};
+      return {190, 0, 0, 204};
   }
   return {};
 }
