@@ -85,7 +85,7 @@ def checkpoint_of(model: Any) -> Path:
 
 def own_folder(model: Any) -> Path | None:
     """Returns the directory that a model was loaded from, also in the local Hugging Face cache, or None where it is gone."""
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
     name = model.name_or_path
     if not name:
         return None
