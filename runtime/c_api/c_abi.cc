@@ -50,13 +50,9 @@ std::span<const std::byte> bytes_of(const void* data, size_t size) {
 // Returns what never changes in a session, or 0, and then keeps the error.
 template <class F>
 uint32_t constant(const mkrt_session* session, F f) {
-  bool open = false;
-  const auto read = [&](const mkrt_session& of) {
-    open = true;
-    return f(of.session);
-  };
-  const uint32_t value = mkrt::handles_of<mkrt_session>().read(session, read, uint32_t{0});
-  if (!open) mkrt::not_open(session);
+  uint32_t value = 0;
+  const auto read = [&](const std::shared_ptr<mkrt_session>& open) { value = f(open->session); };
+  if (!mkrt::handles_of<mkrt_session>().with(session, read)) mkrt::not_open(session);
   return value;
 }
 
@@ -122,10 +118,10 @@ mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void*, cons
 }
 
 const char* mkrt_device_name(const mkrt_device* device) {
-  const auto name = [](const mkrt_device& open) { return open.name.c_str(); };
-  const char* found = mkrt::handles_of<mkrt_device>().read(device, name, static_cast<const char*>(nullptr));
-  if (!found) mkrt::not_open(device);
-  return found;
+  const char* name = nullptr;
+  const auto read = [&](const std::shared_ptr<mkrt_device>& open) { name = open->name.c_str(); };
+  if (!mkrt::handles_of<mkrt_device>().with(device, read)) mkrt::not_open(device);
+  return name;
 }
 
 void mkrt_close_device(mkrt_device* device) {

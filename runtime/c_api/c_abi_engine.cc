@@ -147,7 +147,9 @@ mkrt_engine* mkrt_open_engine(mkrt_session* session, const mkrt_engine_options* 
         if (!claim || mkrt::has_engine(claim) || !take(options, claim->session.limits(), wanted))
           return nullptr;
         if (claim->session.has_step_under_way())
-          return fail<mkrt_engine>({"step: error: a step is under way: end it first"}, MKRT_OUT_OF_ORDER);
+          return fail<mkrt_engine>(
+              {"step: error: a step is under way: end it first", mkrt::ErrorKind::kOutOfOrder},
+              MKRT_OUT_OF_ORDER);
         if (wanted.pages > 0) {
           const mkrt::Status cache = claim->session.use_cache({wanted.page_size, wanted.pages});
           if (!cache.ok()) return fail<mkrt_engine>(cache.error(), MKRT_BAD_ARGUMENT);
@@ -233,9 +235,10 @@ mkrt_status mkrt_take_outcome(mkrt_engine* engine, mkrt_outcome* outcome) {
     out.error = "";
     if (taken.advance([&] { return claim->engine.take_outcomes(); })) {
       const mkrt::Outcome& now = taken.now;
+      const mkrt::Error error{now.error, now.error_kind};
       out.request = now.id;
       out.reason = reason_of(now.reason);
-      out.status = now.reason == mkrt::FinishReason::kError ? MKRT_BAD_ARGUMENT : MKRT_OK;
+      out.status = now.reason == mkrt::FinishReason::kError ? mkrt::status_of(error) : MKRT_OK;
       out.error = now.error.c_str();
       out.ids = now.new_ids.data();
       out.count = static_cast<uint32_t>(now.new_ids.size());

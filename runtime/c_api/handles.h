@@ -37,13 +37,15 @@ class Handles {
     const std::lock_guard lock(mutex_);
     open_.erase(handle);
   }
-  // Returns f(handle) while nobody can close it. Requires that `f` reads only what never changes. A handle
-  // that is not open gives `otherwise`.
-  template <class F, class R>
-  R read(const T* handle, F f, R otherwise) {
+  // Calls f(handle) while nobody can close the handle, and returns true if it is open. Requires that `f` does
+  // not wait.
+  template <class F>
+  bool with(const T* handle, F f) {
     const std::lock_guard lock(mutex_);
     const auto at = open_.find(handle);
-    return at == open_.end() ? otherwise : f(*at->second);
+    if (at == open_.end()) return false;
+    f(at->second);
+    return true;
   }
 
  private:
@@ -70,16 +72,19 @@ mkrt_status not_open(const T* handle) {
 template <class T>
 class Claim {
  public:
-  explicit Claim(const T* handle) : handle_(handles_of<T>().find(handle)) {
-    if (!handle_) {
+  // The lock is tried while the handle cannot be closed: a call that fails never holds the last reference.
+  explicit Claim(const T* handle) {
+    const bool open = handles_of<T>().with(handle, [this](const std::shared_ptr<T>& found) {
+      std::unique_lock lock(found->device->calls, std::try_to_lock);
+      if (!lock) return;
+      device_ = found->device;
+      lock_ = std::move(lock);
+      handle_ = found;
+    });
+    if (!open)
       not_open(handle);
-      return;
-    }
-    device_ = handle_->device;
-    lock_ = std::unique_lock(device_->calls, std::try_to_lock);
-    if (lock_) return;
-    handle_.reset();
-    keep(MKRT_BUSY, fmt::format("mkrt: error: {}: another thread is in a call for its device", T::kKind));
+    else if (!handle_)
+      keep(MKRT_BUSY, fmt::format("mkrt: error: {}: another thread is in a call for its device", T::kKind));
   }
 
   explicit operator bool() const { return handle_ != nullptr; }

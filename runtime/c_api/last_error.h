@@ -30,8 +30,27 @@ mkrt_status refuse(fmt::format_string<Args...> format, Args&&... args) {
   return keep(MKRT_BAD_ARGUMENT, "mkrt: error: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
+// Returns the status for an error. `invalid` is that of ErrorKind::kInvalid.
+inline mkrt_status status_of(const Error& error, mkrt_status invalid = MKRT_BAD_ARGUMENT) {
+  switch (error.kind) {
+    case ErrorKind::kInvalid:
+      return invalid;
+    case ErrorKind::kOutOfOrder:
+      return MKRT_OUT_OF_ORDER;
+    case ErrorKind::kNoMemory:
+      return MKRT_NO_MEMORY;
+    case ErrorKind::kNoDevice:
+      return MKRT_NO_DEVICE;
+    case ErrorKind::kFault:
+      return MKRT_FAULT;
+    case ErrorKind::kTimeout:
+      return MKRT_TIMEOUT;
+  }
+  return MKRT_BUG;
+}
+
 inline mkrt_status keep(const Error& error, mkrt_status invalid = MKRT_BAD_ARGUMENT) {
-  return keep(invalid, error.message);
+  return keep(status_of(error, invalid), error.message);
 }
 inline mkrt_status keep(const Status& status) {
   return status.ok() ? MKRT_OK : keep(status.error());

@@ -23,7 +23,7 @@ struct Versions;
   }
 
 MKRT_VERSIONS(mkrt_sampling, 40);
-MKRT_VERSIONS(mkrt_logprobs, 164, 168);
+MKRT_VERSIONS(mkrt_logprobs, 168);
 MKRT_VERSIONS(mkrt_samples, 80);
 MKRT_VERSIONS(mkrt_batch, 48);
 MKRT_VERSIONS(mkrt_engine_options, 48);
@@ -32,20 +32,21 @@ MKRT_VERSIONS(mkrt_progress, 40);
 MKRT_VERSIONS(mkrt_outcome, 64);
 MKRT_VERSIONS(mkrt_engine_stats, 80);
 
-// Tells whether `size` is none of a version of T, and keeps the error. `field` holds the size.
+// Keeps the error of a size that is none of a version of T. `field` holds the size.
 template <class T>
-bool unknown_size(uint32_t size, const char* field) {
+void refuse_size(uint32_t size, const std::string& field) {
   std::string known;
-  for (const uint32_t of : Versions<T>::kSizes) {
-    if (size == of) return false;
-    known += fmt::format("{}{}", known.empty() ? "" : " or ", of);
-  }
+  for (const uint32_t of : Versions<T>::kSizes) known += fmt::format("{}{}", known.empty() ? "" : " or ", of);
   refuse("{}: found {}, expected {}, the size of {}", field, size, known, Versions<T>::kName);
-  return true;
 }
+
+// Tells whether `size` is none of a version of T, and keeps the error. A known size allocates nothing.
 template <class T>
-bool unknown_size(uint32_t size) {
-  return unknown_size<T>(size, fmt::format("{}.size", Versions<T>::kName).c_str());
+bool unknown_size(uint32_t size, const char* field = nullptr) {
+  for (const uint32_t of : Versions<T>::kSizes)
+    if (size == of) return false;
+  refuse_size<T>(size, field ? field : fmt::format("{}.size", Versions<T>::kName));
+  return true;
 }
 
 // Copies a caller's struct of a known size. Fields of later versions are 0.

@@ -32,7 +32,9 @@ Status Device::enqueue_copy(uint64_t /*stream*/, uint64_t to, uint64_t from, uin
 
 Result<std::byte*> Device::allocate_host(uint64_t bytes) {
   auto* memory = new (std::nothrow) std::byte[bytes];
-  if (!memory) return Error{fmt::format("{}: error: no memory of the host for {} bytes", name(), bytes)};
+  if (!memory)
+    return Error{fmt::format("{}: error: no memory of the host for {} bytes", name(), bytes),
+                 ErrorKind::kNoMemory};
   return memory;
 }
 

@@ -93,7 +93,7 @@ class Engine {
   Result<Batch> fill_batch();
   Status take_tokens();
   Result<bool> take_tokens(Sequence& request, size_t b);
-  void end(Sequence& request, FinishReason reason, std::string error = {});
+  void end(Sequence& request, FinishReason reason, const Error& error = {});
   void start_over(const Error& error);
   void fail_all(const Error& error);
 

@@ -32,15 +32,17 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = c_void_p, [c_void_p, c_char_p]
 
 
-@_Deleter
-def _delete(managed: Any) -> None:
+def _free_tensor(managed: Any) -> None:
     _handed_out.pop(ctypes.addressof(managed.contents), None)
 
 
-@ctypes.PYFUNCTYPE(None, c_void_p)
-def _drop(capsule: int) -> None:
+def _free_capsule(capsule: int) -> None:
     if _is_valid(capsule, _NAME):  # a consumer renames the capsule and frees the tensor itself
         _handed_out.pop(_pointer(capsule, _NAME), None)
+
+
+_delete = _Deleter(_free_tensor)
+_drop = ctypes.PYFUNCTYPE(None, c_void_p)(_free_capsule)
 
 
 class DeviceArray:

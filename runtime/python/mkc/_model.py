@@ -8,9 +8,11 @@ from typing import Any, Iterator, Sequence, Union, overload
 from . import _arrays, _compile, _generate
 from ._session import Session
 from ._tokenizer import TextStream, Tokenizer
-from .errors import ClosedError, DeviceError, DtypeError, Error, LimitError
+from .errors import ClosedError, DeviceError, DtypeError, Error, LimitError, TokenizerError
 
 Prompt = Union[str, Sequence[int], Any]  # text, ids, or an int32 array of ids
+
+_STEPS_PER_LAUNCH = 16  # where nobody waits for single tokens
 
 
 @dataclass
@@ -25,17 +27,18 @@ class Completion:
 class Token:
     """One new token of a stream."""
     request: int  # index of its prompt
-    id: int
+    id: int | None  # None: no token, but the text that was left at the end
     text: str  # the characters that it completes; "" without a tokenizer
 
 
-def _is_several(prompts: Any) -> bool:
-    """Tells a list of prompts from one prompt: a text, an array, or a list of integers."""
+def _as_list(prompts: Any) -> tuple[list[Prompt], bool]:
+    """Returns the prompts, and whether they were a list; one prompt is a text, an array, or a list of integers."""
     if isinstance(prompts, str) or _arrays.is_array(prompts):
-        return False
+        return [prompts], False
     if not isinstance(prompts, Sequence):
         raise DtypeError(f"prompts: error: found {type(prompts).__name__}, expected a text, ids, or a list of these")
-    return bool(prompts) and (_arrays.is_array(prompts[0]) or not hasattr(prompts[0], "__index__"))
+    is_ids = not prompts or (hasattr(prompts[0], "__index__") and not _arrays.is_array(prompts[0]))
+    return ([prompts], False) if is_ids else (list(prompts), True)
 
 
 def load(path: str | os.PathLike[str], device: str = "auto", *, checkpoint: str | os.PathLike[str] | None = None,
@@ -114,7 +117,7 @@ class Model:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The checkpoint's tokenizer. Errors: it has no tokenizer.json, or one that mkc does not support."""
+        """The checkpoint's tokenizer. Errors: TokenizerError."""
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(self.checkpoint)
         return self._tokenizer
@@ -138,21 +141,22 @@ class Model:
 
         prompts: a text, ids, or an int32 array of ids; or a list of such. max_new_tokens: at most, fewer where the context ends.
         stop: ids that end a text beside the model's own. special: texts get the tokens that begin a text.
-        sampling: temperature (0: greedy, the default), top_k, top_p, min_p, seed.
-        Errors: DtypeError, ShapeError, LimitError, ClosedError.
+        sampling: temperature (0: greedy, the default), top_k, top_p, min_p, repetition_penalty, seed, logit_bias {id: value}, allowed
+        (ids), min_tokens, presence_penalty, frequency_penalty (docs/sampling.md).
+        Errors: DtypeError, ShapeError, LimitError, ClosedError; Error of the library.
 
         >>> with load("models/tiny-stories", device="cpu") as model:
         ...     frog, cat = model.generate(["The frog", "The cat"], max_new_tokens=3)
         ...     print(frog.text, "|", cat.text, "|", model.generate([5, 17, 3], 2).ids)
          was sad because | was hungry. | [330, 16]
         """
-        several = _is_several(prompts)
-        inputs = list(prompts) if several else [prompts]
+        inputs, several = _as_list(prompts)
         done = [Completion() for _ in inputs]
-        texts = self._texts(len(inputs))
-        for token in self._tokens(inputs, max_new_tokens, stop, special, sampling, done):
-            done[token.request].ids.append(token.id)
-        for completion, text in zip(done, texts):
+        for at, ids, ended in self._tokens(inputs, max_new_tokens, stop, special, _STEPS_PER_LAUNCH, sampling):
+            done[at].ids += ids
+            if ended:
+                done[at].finish = "stop"
+        for completion, text in zip(done, self._texts(len(inputs))):
             completion.text = None if text is None else text.add(*completion.ids) + text.finish()
         return done if several else done[0]
 
@@ -160,33 +164,38 @@ class Model:
                **sampling: Any) -> Iterator[Token]:
         """Yields the tokens of one or several prompts as they come. The arguments are those of generate().
 
+        The model is busy until the iterator is finished or closed.
+
         >>> with load("models/tiny-stories", device="cpu") as model:
         ...     print([token.text for token in model.stream("The frog", 3)])
         [' was', ' sad', ' because']
         """
-        inputs = list(prompts) if _is_several(prompts) else [prompts]
+        inputs, _ = _as_list(prompts)
         texts = self._texts(len(inputs))
-        for token in self._tokens(inputs, max_new_tokens, stop, special, sampling, [Completion() for _ in inputs]):
-            text = texts[token.request]
-            yield Token(token.request, token.id, "" if text is None else text.add(token.id))
-        for request, text in enumerate(texts):
+        for at, ids, _ in self._tokens(inputs, max_new_tokens, stop, special, 1, sampling):
+            text = texts[at]
+            for id in ids:
+                yield Token(at, id, "" if text is None else text.add(id))
+        for at, text in enumerate(texts):
             rest = text.finish() if text is not None else ""
             if rest:
-                yield Token(request, -1, rest)
+                yield Token(at, None, rest)
 
     def _texts(self, count: int) -> list[TextStream | None]:
         try:
             return [TextStream(self.tokenizer) for _ in range(count)]
-        except Error:
+        except TokenizerError:
             return [None] * count
 
-    def _tokens(self, inputs: list[Prompt], limit: int, stop: Sequence[int], special: bool, sampling: dict[str, Any],
-                done: list[Completion]) -> Iterator[Token]:
+    def _tokens(self, inputs: list[Prompt], limit: int, stop: Sequence[int], special: bool, steps_per_launch: int,
+                sampling: dict[str, Any]) -> Iterator[tuple[int, list[int], bool]]:
+        _generate.check_sampling(list(sampling))
         prompts = [self.encode(prompt, special) for prompt in inputs]
-        for request, ids in enumerate(prompts):
+        for at, ids in enumerate(prompts):
             if not 1 <= len(ids) <= self.context:
-                raise LimitError(f"prompt {request}: error: has {len(ids)} ids, expected 1 to {self.context}")
-        yield from _generate.tokens(self.session, prompts, limit, {*self.end_ids, *stop}, sampling, done)
+                raise LimitError(f"prompt {at}: error: has {len(ids)} ids, expected 1 to {self.context}")
+        if limit > 0 and prompts:
+            yield from _generate.tokens(self.session, prompts, limit, {*self.end_ids, *stop}, steps_per_launch, sampling)
 
     def close(self) -> None:
         """Frees the session and the device. A closed model may be closed again."""

@@ -1,7 +1,7 @@
 """Requests that take their steps together, each with pages of its own in a session's cache."""
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ._session import Session
 from .errors import LimitError
@@ -23,7 +23,7 @@ class Requests:
         self._pages = [list(range(sum(counts[:i]), sum(counts[:i + 1]))) for i in range(len(counts))]
         self.positions = [0] * len(counts)
 
-    def feed(self, tokens: dict[int, Sequence[int]], logits: bool = False) -> dict[int, Any]:
+    def feed(self, tokens: Mapping[int, Sequence[int]], logits: bool = False) -> dict[int, Any]:
         """Feeds tokens by request. Returns by request its greedy successor, or with logits its last row, float32 [vocab]."""
         results: dict[int, Any] = {}
         for parts in self._steps({request: list(ids) for request, ids in tokens.items()}):
@@ -35,15 +35,6 @@ class Requests:
                 row += len(ids)
                 if is_last:
                     results[request] = step[1][row] if logits else step[at]
-        return results
-
-    def sample(self, tokens: dict[int, Sequence[int]], sampling: dict[str, Any]) -> dict[int, int]:
-        """Feeds tokens by request, and returns the token that each request samples by the fields of mkrt.Sampling."""
-        results: dict[int, int] = {}
-        for parts in self._steps({request: list(ids) for request, ids in tokens.items()}):
-            batch = [(ids, self.positions[request], self._pages[request]) for request, ids, _ in parts]
-            self._session.begin_step(batch, **sampling)
-            results |= {part[0]: ids[0] for part, ids in zip(parts, self._session.end_step()) if part[2]}
         return results
 
     def _steps(self, waiting: dict[int, list[int]]) -> Iterator[list[tuple[int, list[int], bool]]]:

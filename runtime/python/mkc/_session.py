@@ -20,10 +20,10 @@ class Session(mkrt.Session):
 
     def _open(self) -> Any:
         if not self._handle:
-            raise ClosedError("the session is closed, expected an open one")
+            raise ClosedError("the session is closed, expected an open one", mkrt.Status.BAD_HANDLE)
         return self._handle
 
-    @overload  # type: ignore[override]
+    @overload
     def step(self, tokens: _arrays.Ids, logits: bool = False) -> Any: ...
     @overload
     def step(self, tokens: _arrays.Ids, logits: bool = False, *, out: Any) -> tuple[int, Any]: ...
@@ -46,24 +46,34 @@ class Session(mkrt.Session):
         following = ctypes.c_int32()
         self._check(self._library.mkrt_step(self._open(), ids, len(ids), None if rows is None else rows.ctypes.data,
                                             ctypes.byref(following)))
-        self._rows = 1
+        self._rows = 1 if rows is None else len(ids)
         return following.value if rows is None else (following.value, out)
+
+    def sample(self, *arguments: Any, **more: Any) -> Any:
+        result = super().sample(*arguments, **more)
+        self._rows = 1
+        return result
 
     def step_batch(self, requests: Any, logits: bool = False) -> Any:
         result = super().step_batch(requests, logits)
-        self._rows = len(requests)
+        self._rows = sum(len(tokens) for tokens, _, _ in requests) if logits else len(requests)
         return result
+
+    def begin_step(self, requests: Any, *arguments: Any, **more: Any) -> None:
+        super().begin_step(requests, *arguments, **more)
+        self._rows = len(requests)
 
     @property
     def logits(self) -> _dlpack.DeviceArray:
-        """The last step's logits where they lie on the device, float32 [requests, vocab]: of each request's last row.
+        """The last step's logits where they lie on the device, float32 [rows, vocab].
 
+        The rows are those of all tokens after a step that was asked for logits, and else each request's last one.
         torch.from_dlpack() and, on processor and emulator, numpy.from_dlpack() take them without a copy. The next step
         overwrites them. Errors: no step was run.
         """
         address = self.logits_address
         if not self._rows or not address:
-            raise Error("logits: error: found no step, expected one before")
+            raise Error("logits: error: found no step, expected one before", mkrt.Status.OUT_OF_ORDER)
         kind = _dlpack.CPU if self.device.name in ("cpu", "emulator") else _dlpack.CUDA
         return _dlpack.DeviceArray(address, (self._rows, self.vocab), (kind, 0), self)
 
@@ -78,8 +88,10 @@ def open_session(device: mkrt.Device, artefact: Path, checkpoint: str) -> Sessio
 
 
 def named(error: Error, device: str, checkpoint: str) -> Error:
-    """Returns the exception whose type says which part is at fault: the checkpoint, the device, or else the artefact."""
-    text = str(error)
+    """Returns the exception whose type says which part is at fault: the device, the checkpoint, or else the artefact."""
+    text, status = str(error), error.status
+    if status == mkrt.Status.NO_DEVICE or text.startswith(f"{device}: error: "):
+        return DeviceError(text, status)
     if text.startswith(checkpoint.rstrip("/")) or "config.json" in text or "tensor" in text:
-        return CheckpointError(text)
-    return DeviceError(text) if text.startswith(f"{device}: error: ") else ArtefactError(text)
+        return CheckpointError(text, status)
+    return ArtefactError(text, status) if status == mkrt.Status.BAD_FILE else error

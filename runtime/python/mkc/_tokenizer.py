@@ -6,16 +6,16 @@ import os
 from typing import Any, Iterable
 
 from ._native import compiler, compiler_error
-from .errors import Error
+from .errors import Error, TokenizerError
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer.json. Errors: the file is missing, or has a part that mkc does not support."""
+    """A checkpoint's tokenizer.json. Errors: TokenizerError."""
 
     def __init__(self, directory: str | os.PathLike[str]):
         self._handle = compiler().mkc_open_tokenizer(os.fsencode(directory))
         if not self._handle:
-            raise Error(compiler_error())
+            raise TokenizerError(compiler_error())
 
     def encode(self, text: str, special: bool = True) -> list[int]:
         """Returns the ids of a text. special: with the tokens that begin or end a text."""

@@ -42,9 +42,13 @@ class CompileError(Error):
     """mkc cannot compile a model; the message is the command's."""
 
 
+class TokenizerError(Error):
+    """A checkpoint has no tokenizer.json, or one that mkc does not support."""
+
+
 class LimitError(Error, ValueError):
     """A prompt, a batch or a setting is outside the model's limits."""
 
 
 __all__ = ["ArtefactError", "CheckpointError", "ClosedError", "CompileError", "DeviceError", "DtypeError", "Error", "LayoutError",
-           "LimitError", "ShapeError", "VersionError"]
+           "LimitError", "ShapeError", "TokenizerError", "VersionError"]

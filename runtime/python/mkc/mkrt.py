@@ -1,4 +1,5 @@
-"""libmkrt from Python: load an artefact that mkc made, bind a checkpoint, run steps. runtime/c_api/mkrt.h says what calls do.
+"""libmkrt from Python: load an artefact that mkc made, bind a checkpoint, run steps or serve requests. runtime/c_api/mkrt.h
+says what calls do.
 
     with mkrt.Device(0) as device, device.open("model.cubin", "checkpoint") as session:
         for token in session.generate([0, 359, 336], 16):

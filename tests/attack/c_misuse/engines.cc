@@ -68,8 +68,11 @@ TEST_CASE("sizes that are none of a version are refused by name, and nothing is 
     MKC_REFUSED(mkrt_sample(o.session, s.tokens.data(), 3, &samples),
                 message(size, sizeof(mkrt_logprobs), "mkrt_samples", "logprobs_size") + "mkrt_logprobs");
   }
+  s.sampling = MKRT_GREEDY;
+  s.two_requests();
+  batch = s.batch();
   const std::vector<mkrt_samples> two{s.samples(), {}};
-  MKC_REFUSED(mkrt_begin_step(o.session, &(s.two_requests(), batch = s.batch()), two.data()),
+  MKC_REFUSED(mkrt_begin_step(o.session, &batch, two.data()),
               "mkrt: error: mkrt_samples.size: found 0 at request 1, expected 80, the size at request 0");
   refuse(mkrt_engine_options{}, "mkrt_engine_options",
          [&](mkrt_engine_options* of) { return !mkrt_open_engine(o.session, of); });

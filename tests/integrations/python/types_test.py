@@ -44,4 +44,4 @@ class TypesTest(unittest.TestCase):
         self.assertEqual(done.stdout.count("error:"), 1, done.stdout)
 
 
-unittest.main(argv=sys.argv[:1])
+unittest.main()

@@ -52,4 +52,4 @@ class WheelTest(unittest.TestCase):
         self.assertLessEqual({"mkc/py.typed", "mkc/libmkrt.so", "mkc/libmkc.so", "mkc/mkc", "mkc/transformers/__init__.py"}, files)
 
 
-unittest.main(argv=sys.argv[:1])
+unittest.main()

@@ -1,5 +1,9 @@
 """mkc.transformers against stock generation of the real package, on tiny random checkpoints of every family."""
+import contextlib
+import io
 import os
+import re
+import shutil
 import sys
 import tempfile
 import unittest
@@ -9,6 +13,8 @@ ROOT = Path(os.environ["MKC_SOURCE"])
 cache = tempfile.TemporaryDirectory()
 os.environ["MKC_CACHE"] = cache.name
 os.environ["HF_HUB_OFFLINE"] = "1"
+HUB = Path(cache.name) / "hub"
+os.environ["HF_HUB_CACHE"] = str(HUB)
 
 import torch  # noqa: E402
 from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LogitsProcessorList,  # noqa: E402
@@ -59,11 +65,14 @@ class GenerateTest(unittest.TestCase):
 
     def test_every_family_has_the_tokens_of_stock_generation(self):
         families = {path.stem for path in (ROOT / "models").glob("*.yaml")}
-        seen, equal, of = set(), 0, 0
+        seen, equal, of = set(), {}, {}
         for folder in [*sorted(FIXTURES.iterdir()), STORIES]:
             with self.subTest(folder.name):
                 model = load(folder)
+                if hasattr(model.config, "num_experts_per_tok"):
+                    model.float()  # bf16 decides differently between experts that are equally good
                 seen.add(model.config.model_type)
+                dtype = model.dtype
                 inputs = prompts(model, (19, 1, 7, 12))
                 stock = greedy(model, inputs)
                 ours = self.on_mkc(lambda: greedy(model, inputs, custom_generate=mkc.transformers.generate))
@@ -71,11 +80,13 @@ class GenerateTest(unittest.TestCase):
                 self.assertTrue(torch.equal(ours[:, :width], inputs["input_ids"]))
                 for row, mask in enumerate(inputs["attention_mask"]):
                     prompt = inputs["input_ids"][row][mask == 1].tolist()
-                    equal += compare(model, prompt, stock[row, width:].tolist(), ours[row, width:].tolist())
-                    of += stock.shape[1] - width
+                    same = compare(model, prompt, stock[row, width:].tolist(), ours[row, width:].tolist())
+                    equal[dtype] = equal.get(dtype, 0) + same
+                    of[dtype] = of.get(dtype, 0) + stock.shape[1] - width
                 mkc.transformers.restore(model)
-        print(f"{equal} of {of} tokens are equal before a margin lets sequences part")
-        self.assertGreater(equal, 0.9 * of)
+        for dtype, least in ((torch.float32, 0.99), (torch.bfloat16, 0.6)):
+            print(f"{dtype}: {equal[dtype]} of {of[dtype]} tokens are equal before the margin lets sequences part")
+            self.assertGreater(equal[dtype], least * of[dtype])
         self.assertEqual(families - seen, set())
 
     def test_the_margin_finds_other_weights(self):
@@ -175,7 +186,7 @@ class GenerateTest(unittest.TestCase):
         model = GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=50, n_positions=32, bos_token_id=None, eos_token_id=None)).eval()
         inputs = torch.tensor([[5, 6, 7]])
         stock = model.generate(inputs, max_new_tokens=5, pad_token_id=0, do_sample=False)
-        ours = self.falls_back("mkc: .*gpt2", lambda: model.generate(inputs, max_new_tokens=5, pad_token_id=0, do_sample=False,
+        ours = self.falls_back("mkc: .*GPT2LMHeadModel", lambda: model.generate(inputs, max_new_tokens=5, pad_token_id=0, do_sample=False,
                                                                      custom_generate=mkc.transformers.generate))
         self.assertEqual(ours.tolist(), stock.tolist())
 
@@ -195,10 +206,30 @@ class GenerateTest(unittest.TestCase):
         mkc.transformers.restore(model)
         compare(model, inputs["input_ids"][0].tolist(), greedy(model, inputs)[0, 8:].tolist(), ours[0, 8:].tolist())
 
+    def test_the_example_of_the_page_runs(self):
+        page = (ROOT / "docs" / "integrations.md").read_text()
+        [example] = re.findall(r"<!-- example: transformers -->\n```python\n(.*?)```", page, re.S)
+        before = os.getcwd()
+        os.chdir(ROOT)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                exec(example, {})
+        finally:
+            os.chdir(before)
+        self.assertEqual(said.getvalue(), "True\n")
+
     def test_local_directories_of_stacked_experts_are_recognised(self):
         for name in ("mixtral", "qwen3_moe", "qwen3_moe_f32"):
             with self.subTest(name):
                 self.assertEqual(checkpoint_of(load(FIXTURES / name)), FIXTURES / name)
 
+    def test_a_model_of_the_local_hub_cache_uses_its_snapshot(self):
+        snapshot = HUB / "models--org--tiny" / "snapshots" / "0123abcd"
+        shutil.copytree(FIXTURES / "qwen2", snapshot)
+        (HUB / "models--org--tiny" / "refs").mkdir()
+        (HUB / "models--org--tiny" / "refs" / "main").write_text("0123abcd")
+        self.assertEqual(checkpoint_of(load("org/tiny")), snapshot)
+        shutil.rmtree(snapshot)
 
-unittest.main(argv=sys.argv[:1])
+
+unittest.main()

@@ -1,9 +1,11 @@
 """These tests pass arrays to sessions: NumPy's, and DLPack views of logits. They are skipped without numpy.
 Usage: arrays_test.py ROOT BUILD
 """
-import doctest
+import contextlib
 import gc
+import io
 import json
+import re
 import sys
 import unittest
 
@@ -40,8 +42,11 @@ class ArraysTest(unittest.TestCase):
                 self.assertIs(session.step(PROMPT, out=out)[1], out)
                 np.testing.assert_array_equal(out, rows)
                 view = np.from_dlpack(session.logits)
-                self.assertEqual((view.shape, view.ctypes.data), ((1, 80), session.logits_address))
-                np.testing.assert_array_equal(view[0], rows[-1])
+                self.assertEqual((view.shape, view.ctypes.data), ((n, 80), session.logits_address))
+                np.testing.assert_array_equal(view, rows)
+                session.rewind()
+                session.step(PROMPT)
+                np.testing.assert_array_equal(np.from_dlpack(session.logits), rows[-1:])
 
     def test_views_are_freed_with_their_last_user(self):
         with mkc.load(LLAMA, "cpu") as model:
@@ -58,7 +63,13 @@ class ArraysTest(unittest.TestCase):
     def test_views_of_batches_have_a_row_for_each_request(self):
         with mkc.load(LLAMA, "cpu") as model:
             model.session.make_cache(16, 4)
-            _, rows = model.session.step_batch([([1, 2], 2, [0]), ([3], 1, [1])], logits=True)
+            batch = [([1, 2], 2, [0]), ([3], 1, [1])]
+            _, rows = model.session.step_batch(batch, logits=True)
+            np.testing.assert_array_equal(np.from_dlpack(model.session.logits), rows)
+            model.session.step_batch(batch)
+            np.testing.assert_array_equal(np.from_dlpack(model.session.logits), rows[[1, 2]])
+            model.session.begin_step(batch)
+            model.session.end_step()
             np.testing.assert_array_equal(np.from_dlpack(model.session.logits), rows[[1, 2]])
 
     def test_wrong_arrays_are_refused_by_type(self):
@@ -94,8 +105,18 @@ class ArraysTest(unittest.TestCase):
         with mkc.load(LLAMA, "cpu") as model, self.assertRaisesRegex(mkc.DeviceError, "tokens: error: found an array on cuda:3, expected"):
             model.session.step(OnGpu())
 
-    def test_doctests(self):
-        self.assertEqual(doctest.testmod(_dlpack).failed, 0)
+    def test_examples_of_the_page_run(self):
+        page = (ROOT / "docs" / "integrations.md").read_text()
+        outputs = {}
+        for name in ("python", "arrays"):
+            [example] = re.findall(rf"<!-- example: {name} -->\n```python\n(.*?)```", page, re.S)
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                exec(example, {})
+            outputs[name] = said.getvalue()
+        first, *done, last = outputs["python"].splitlines()
+        self.assertEqual(len(done), 2)
+        self.assertTrue(last.startswith(first) and last.endswith("(2, 640)"), last)
+        self.assertEqual(outputs["arrays"].splitlines()[0], "True True")
 
 
 unittest.main(argv=sys.argv[:1])

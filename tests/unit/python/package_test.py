@@ -32,16 +32,16 @@ class PackageTest(unittest.TestCase):
         self.assertEqual((mkc.__version__, mkc.mkrt.version(BUILD / "libmkrt.so")), (version, version))
 
     def test_tokens_are_those_of_the_command_and_so_is_the_cache(self):
+        before = set(CACHE.rglob("*.so")) | set((CACHE / "weights").glob("*"))
         said = json.loads(command("run", STORIES, "--device", "cpu", "--prompt", PROMPT, "--max-new-tokens", 20, "--json"))
-        kept = {file.name for file in CACHE.glob("*.so")}
-        self.assertEqual(len(kept), 1)
+        kept = set(CACHE.rglob("*.so")) | set((CACHE / "weights").glob("*"))
+        self.assertEqual(len(kept - before), 2)  # code and packed weights
         with mkc.load(STORIES, device="cpu") as model:
             done = model.generate(PROMPT, 20)
             self.assertEqual((done.ids, done.text, model.encode(PROMPT)), (said["new_ids"], said["text"], said["prompt_ids"]))
             self.assertEqual(model.tokenizer.decode(said["prompt_ids"]), PROMPT)
             self.assertEqual(model.device, "cpu")
-        self.assertEqual({file.name for file in CACHE.glob("*.so")}, kept)
-        self.assertEqual(len(list((CACHE / "weights").iterdir())), 1)
+        self.assertEqual(set(CACHE.rglob("*.so")) | set((CACHE / "weights").glob("*")), kept)
 
     def test_tokens_are_those_of_transformers_on_processor_and_emulator(self):
         for device in ("cpu", "emulator"):
@@ -135,7 +135,7 @@ class PackageTest(unittest.TestCase):
                                            (mkc.LimitError, "prompt 0: error: has 0 ids, expected 1 to 32", []),
                                            (mkc.LimitError, "prompt 1: error: has 33 ids, expected 1 to 32", [[1], [1] * 33]),
                                            (mkc.Error, "has the id 80, expected 0 to 79", [80]),
-                                           (mkc.Error, "tokenizer.json", "text")):
+                                           (mkc.TokenizerError, "tokenizer.json", "text")):
                 with self.subTest(pattern), self.assertRaisesRegex(error, pattern):
                     model.generate(prompt, 4)
             self.assertEqual(model.generate([1, 2], 0).ids, [])
@@ -148,7 +148,7 @@ class PackageTest(unittest.TestCase):
             session.step([1])
 
     def test_doctests(self):
-        for name in ("errors", "_arrays", "_compile", "_model"):
+        for name in ("errors", "_arrays", "_compile", "_generate", "_model"):
             found = doctest.testmod(importlib.import_module(f"mkc.{name}"))
             self.assertEqual(found.failed, 0, name)
             self.assertGreater(found.attempted, 0, name)

@@ -8,7 +8,6 @@ import functools
 import io
 import json
 import math
-import re
 import sys
 import tempfile
 import unittest
@@ -281,8 +280,9 @@ class MkrtTest(unittest.TestCase):
             self.session.rewind(5)
         with self.assertRaisesRegex(mkrt.Error, "^/none.so: error: cannot open"):
             self.device.open("/none.so", CHECKPOINT)
-        with mkrt.Device.processor(LIBRARY) as other, self.assertRaisesRegex(mkrt.Error, "^cpu: error: the artefact is for emulator, "):
+        with mkrt.Device.processor(LIBRARY) as other, self.assertRaisesRegex(mkrt.Error, "^cpu: error: the artefact is for emulator, ") as caught:
             other.open_from_memory(*artefact(compiled(False)), CHECKPOINT)
+        self.assertEqual(caught.exception.status, mkrt.Status.NO_DEVICE)
         with self.assertRaisesRegex(mkrt.Error, "^no libmkrt: .*none.so"):
             mkrt.Device(0, "/none.so")
         self.session.close()
@@ -383,8 +383,22 @@ class MkrtTest(unittest.TestCase):
         other.accept_unsealed()
         with faulty() as session:
             session.set_timeout(300)
-            with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+"):
+            with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+") as caught:
                 session.step([1])
+            self.assertEqual(caught.exception.status, mkrt.Status.TIMEOUT)
+            with self.assertRaisesRegex(mkrt.Error, "^step: error: the session had a fault and cannot go on$") as caught:
+                session.step([1])
+            self.assertEqual(caught.exception.status, mkrt.Status.FAULT)
+        with faulty() as session, session.engine() as engine:
+            session.set_timeout(300)
+            engine.submit([1], 3)
+            with self.assertRaisesRegex(mkrt.Error, "waited for event"):
+                engine.advance()
+            [outcome] = engine.outcomes()
+            self.assertEqual((outcome.reason, outcome.error.status), (mkrt.Reason.ERROR, mkrt.Status.TIMEOUT))
+            self.assertIn("waited for event", str(outcome.error))
+            engine.submit([1], 3)
+            self.assertEqual(engine.outcomes()[0].error.status, mkrt.Status.TIMEOUT)
         self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
         opened = lambda: self.device.open_from_memory(manifest, plan, image, CHECKPOINT)
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -393,14 +407,6 @@ class MkrtTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "^sessions: error: a plan that loses notifications ran to its end$"):
             sessions.after_a_fault(opened, opened, PROMPT)
         other.close()
-
-    def test_functions_are_declared_as_in_the_header(self):
-        text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "c_api" / "mkrt.h").read_text(), flags=re.S)
-        text = re.sub(r"\(\*(?:const\*)? ?(kernels?|pack)\)\([^)]*\)", r" \1", text)
-        declared = {name: 0 if arguments == "void" else arguments.count(",") + 1
-                    for name, arguments in re.findall(r"(mkrt_\w+)\(([^)]*)\);", text)}
-        used = {name: len(arguments) - 1 for name, arguments in mkrt._SIGNATURES.items()}
-        self.assertEqual(used, {name: declared.get(name) for name in used})
 
 
 unittest.main(argv=sys.argv[:1])

@@ -5,8 +5,9 @@ import logging
 from typing import Any
 
 import torch
-from transformers.generation.utils import GENERATION_MODES_MAPPING as GENERATION_MODES
+from transformers.generation.utils import GENERATION_MODES_MAPPING
 
+GENERATION_MODES: Any = GENERATION_MODES_MAPPING
 _logger = logging.getLogger("mkc.transformers")
 _said: set[str] = set()
 # Arguments of a forward pass that mkc knows, or that change only how stock generation computes.
@@ -47,10 +48,16 @@ def _of_model(model: Any) -> str | None:
         return "the weights are quantised in memory"
     if getattr(model, "peft_config", None) or getattr(model, "_hf_peft_config_loaded", False):
         return "the model has adapters"
-    if any(module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook") for module in model.modules()):
+    if any(map(_has_hooks, model.modules())):
         return "the model has forward hooks"
     kinds = {p.device.type for p in model.parameters()}
     return None if kinds in ({"cpu"}, {"cuda"}) else f"the weights are on {', '.join(sorted(kinds))}, expected cpu or cuda"
+
+
+def _has_hooks(module: Any) -> bool:
+    """Tells whether a module has hooks that may change what it computes. transformers' own record outputs, and stay there."""
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    return hasattr(module, "_hf_hook") or any(not getattr(hook, "__module__", "").startswith("transformers.") for hook in hooks)
 
 
 def _of_config(config: Any, synced_gpus: bool) -> str | None:

@@ -79,18 +79,28 @@ def fingerprint(model: Any) -> list[tuple[str, int, int, torch.dtype]]:
 
 def checkpoint_of(model: Any) -> Path:
     """Returns a directory with config and weights of the model: its own where it is unchanged, else one in the cache."""
-    own = Path(model.name_or_path or "/")
-    if (own / "config.json").is_file() and is_checkpoint_of(own, model):
-        return own
-    return saved(model)
+    own = own_folder(model)
+    return own if own is not None and is_checkpoint_of(own, model) else saved(model)
+
+
+def own_folder(model: Any) -> Path | None:
+    """Returns the directory that a model was loaded from, also in the local Hugging Face cache, or None where it is gone."""
+    from transformers.utils import cached_file
+    name = model.name_or_path
+    if not name:
+        return None
+    try:
+        config = cached_file(name, "config.json", local_files_only=True)
+    except (OSError, ValueError):
+        return None
+    return Path(config).parent if config else None
 
 
 def is_checkpoint_of(folder: Path, model: Any) -> bool:
     """Tells whether a directory's config.json and safetensors files say what the model holds, bit by bit."""
     from safetensors import safe_open
-    from transformers import AutoConfig
     from transformers.core_model_loading import revert_weight_conversion
-    if not _equal_configs(AutoConfig.from_pretrained(folder), model.config):
+    if not _equal_configs(type(model.config).from_pretrained(folder), model.config):
         return False
     state = revert_weight_conversion(model, dict(model.state_dict()))
     seen = set()
