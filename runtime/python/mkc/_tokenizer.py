@@ -13,6 +13,8 @@ class Tokenizer:
     """A checkpoint's tokenizer.json. Errors: TokenizerError."""
 
     def __init__(self, directory: str | os.PathLike[str]):
+        if not os.path.exists(os.path.join(directory, "tokenizer.json")):  # ids alone need no libmkc
+            raise TokenizerError(f"{os.fspath(directory)}: error: has no tokenizer.json, expected one for text")
         self._handle = compiler().mkc_open_tokenizer(os.fsencode(directory))
         if not self._handle:
             raise TokenizerError(compiler_error())

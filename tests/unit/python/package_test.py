@@ -4,6 +4,7 @@ Usage: package_test.py ROOT BUILD
 import doctest
 import importlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,16 +33,19 @@ class PackageTest(unittest.TestCase):
         self.assertEqual((mkc.__version__, mkc.mkrt.version(BUILD / "libmkrt.so")), (version, version))
 
     def test_tokens_are_those_of_the_command_and_so_is_the_cache(self):
-        before = set(CACHE.rglob("*.so")) | set((CACHE / "weights").glob("*"))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.environ.__setitem__, "MKC_CACHE", str(CACHE))
+        os.environ["MKC_CACHE"] = folder.name
         said = json.loads(command("run", STORIES, "--device", "cpu", "--prompt", PROMPT, "--max-new-tokens", 20, "--json"))
-        kept = set(CACHE.rglob("*.so")) | set((CACHE / "weights").glob("*"))
-        self.assertEqual(len(kept - before), 2)  # code and packed weights
+        kept = set(Path(folder.name).rglob("*.so")) | set(Path(folder.name, "weights").glob("*"))
+        self.assertEqual(len(kept), 2)  # code and packed weights
         with mkc.load(STORIES, device="cpu") as model:
             done = model.generate(PROMPT, 20)
             self.assertEqual((done.ids, done.text, model.encode(PROMPT)), (said["new_ids"], said["text"], said["prompt_ids"]))
             self.assertEqual(model.tokenizer.decode(said["prompt_ids"]), PROMPT)
             self.assertEqual(model.device, "cpu")
-        self.assertEqual(set(CACHE.rglob("*.so")) | set((CACHE / "weights").glob("*")), kept)
+        self.assertEqual(set(Path(folder.name).rglob("*.so")) | set(Path(folder.name, "weights").glob("*")), kept)
 
     def test_tokens_are_those_of_transformers_on_processor_and_emulator(self):
         for device in ("cpu", "emulator"):
