@@ -137,7 +137,8 @@ typedef struct mkrt_sampling {
 
 /* The log-probabilities of a sampled token, and of the n likeliest tokens, the likeliest first. */
 typedef struct mkrt_logprobs {
-  float sampled, top[20];
+  float sampled;
+  float top[20];
   uint32_t top_id[20];
   uint32_t rank; /* of the sampled token: how many logits are at least as great as its own */
 } mkrt_logprobs;
@@ -197,8 +198,7 @@ mkrt_status mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t p
                            uint32_t caches);
 
 /* Sets the scales of a cache of e4m3, one positive scale for each head of each of mkrt_caches() caches.
- * The cache stores a key or value divided by its head's scale. A new session has the checkpoint's scales,
- * or 1 where it has none. Threads: one. */
+ * Keys and values are stored divided by them. A new session has the checkpoint's, or 1. Threads: one. */
 mkrt_status mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count);
 
 /* A batch has the next tokens of several requests. Rows row_begin[b] to row_begin[b + 1] - 1 are request

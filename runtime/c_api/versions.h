@@ -23,7 +23,7 @@ struct Versions;
   }
 
 MKRT_VERSIONS(mkrt_sampling, 40);
-MKRT_VERSIONS(mkrt_logprobs, 164, 168);
+MKRT_VERSIONS(mkrt_logprobs, 168);
 MKRT_VERSIONS(mkrt_samples, 80);
 MKRT_VERSIONS(mkrt_batch, 48);
 MKRT_VERSIONS(mkrt_engine_options, 48);

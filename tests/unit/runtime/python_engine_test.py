@@ -76,8 +76,8 @@ class EngineTest(unittest.TestCase):
                 engine.submit(story["prompt_ids"], len(story["new_ids"]), logprobs=3)
             for outcome in engine.run():
                 self.assertEqual((outcome.tokens, outcome.error), (STORIES[outcome.id]["new_ids"], None))
-                for token, (sampled, top) in zip(outcome.tokens, outcome.logprobs):
-                    self.assertEqual((len(top), top[0]), (3, (token, sampled)))
+                for token, (sampled, top, rank) in zip(outcome.tokens, outcome.logprobs):
+                    self.assertEqual((len(top), top[0], rank), (3, (token, sampled), 1))
             self.assertTrue(engine.idle)
 
     def test_a_random_mix_gives_each_request_what_it_gets_alone(self):
