@@ -43,7 +43,7 @@ Status run(const Options& o) {
   if (!reported.ok()) return reported.error();
   const Result<nlohmann::ordered_json> data = report_data(reported.value());
   if (!data.ok()) return data.error();
-  const std::string json = json_text(data.value());
+  const std::string json = report_text(data.value());
   if (o.json) put_stdout(json + "\n");
   if (o.output.empty()) return {};
   const std::string page = report_page(json);

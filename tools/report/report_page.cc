@@ -55,7 +55,7 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
 
 }  // namespace
 
-std::string json_text(const nlohmann::ordered_json& data) {
+std::string report_text(const nlohmann::ordered_json& data) {
   const std::string json = data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   std::string out;
   out.reserve(json.size());

@@ -14,9 +14,9 @@ namespace mkc {
 std::span<const WebFile> report_files();
 
 // Returns JSON that may stand in an HTML element: it has no `<`. Bytes that are not UTF-8 are replaced.
-std::string json_text(const nlohmann::ordered_json& data);
+std::string report_text(const nlohmann::ordered_json& data);
 
-// Returns the page that shows `json`, the text of json_text(report_data()). Its files are those of
+// Returns the page that shows `json`, the text of report_text(report_data()). Its files are those of
 // tools/report/page/, and the timeline of the server's page.
 std::string report_page(std::string_view json);
 

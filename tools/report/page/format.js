@@ -17,7 +17,7 @@ export function bytesText(bytes) {
 // Returns microseconds with a unit that suits them.
 export function usText(us) {
   if (us >= 1e5) return `${number(us / 1e3)} ms`;
-  return `${us >= 1000 ? number(us) : +us.toPrecision(3)} µs`;
+  return `${us >= 1000 ? number(us) : us < 1e-3 ? 0 : +us.toPrecision(3)} µs`;
 }
 
 export const percent = (part) => `${(100 * part).toFixed(1)} %`;
