@@ -195,6 +195,16 @@ class QuantizeTest(Command):
                 self.assertNotEqual(before, after)
                 self.drop_out()
 
+    def test_documents_are_measured_apart(self):
+        """Documents that follow each other have the loss of one alone, though all of them would not fit in the context."""
+        document = "Once there was a boy named Max. He had three nuts in a basket.\n"
+        losses = set()
+        for times in (1, 20):
+            (self.dir / "held_out.txt").write_text(document * times)
+            losses.add(self.quantize(TINY, "int4-g128", "--held-out", "held_out.txt").splitlines()[-1].split(": ")[1])
+            self.drop_out()
+        self.assertEqual(len(losses), 1, losses)
+
     def large_checkpoint(self, rows, filled=1):
         """Returns a checkpoint with three matrices of 1024 x `rows` weights. A part of its file is random, the rest a hole."""
         folder, cols = self.dir / "large", 1024

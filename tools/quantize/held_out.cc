@@ -44,6 +44,7 @@ double nats_of(std::span<const float> logits, int32_t token) {
 
 // Adds the loss of a document, all of whose tokens are known.
 Status add_document(mkrt::Session& session, std::span<const int32_t> ids, size_t vocab, Loss& loss) {
+  session.set_position(0);  // a document knows nothing of the one before
   std::vector<float> logits;
   mkrt::GenerateOptions options;
   options.max_new_tokens = 1;
