@@ -22,7 +22,8 @@ install(PROGRAMS $<TARGET_FILE:mkc_beside_library> DESTINATION . RENAME mkc COMP
 file(GLOB families ${CMAKE_SOURCE_DIR}/models/*.yaml)
 install(FILES ${families} DESTINATION ${CMAKE_INSTALL_DATADIR}/mkc/models)
 # Pages keep their places to each other, so that their links and pictures are found.
-file(GLOB_RECURSE pages RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.svg)
+file(GLOB_RECURSE pages RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.svg
+  ${CMAKE_SOURCE_DIR}/docs/*.png)
 list(APPEND pages README.md CONTRIBUTING.md LICENSE models/tiny-stories/README.md)
 set(page_sources ${pages})
 list(TRANSFORM page_sources PREPEND ${CMAKE_SOURCE_DIR}/)

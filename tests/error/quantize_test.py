@@ -272,8 +272,8 @@ class QuantizeTest(Command):
         refuses("out: error: exists, expected a new or an empty directory", TINY)
         (self.dir / "out").unlink()
         model = self.checkpoint()
-        refuses('model/model.safetensors: error: tensor "model.layers.0.self_attn.q_proj.weight" has 48 columns, expected a multiple of '
-                "128 for int4-g128; --keep model.layers.0.self_attn.q_proj leaves it as it is", model, form="int4-g128")
+        refuses('model/model.safetensors: error: tensor "model.layers.0.mlp.down_proj.weight" has 80 columns, expected a multiple of '
+                "128 for int4-g128; --keep model.layers.0.mlp.down_proj leaves it as it is", model, form="int4-g128")
         model = self.checkpoint(config=lambda c: c.update(quantization_config={"quant_method": "fp8"}))
         refuses("model/config.json:", model)
         (model / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8"}}')

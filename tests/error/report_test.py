@@ -193,7 +193,7 @@ class ReportTest(Command):
         self.refuses("none/r.html: error: cannot ", *report, "-o", "none/r.html")
         self.refuses("none: error: ", "report", "none", "-o", "r.html")
         self.refuses("--batch: error: found 17, expected 1 to 16", *report, "-o", "r.html", "--batch", 17, "--max-requests", 16)
-        self.refuses("mkc: error: --trace excludes --batch", *report, "-o", "r.html", "--trace", "t.json", "--batch", 2)
+        self.refuses("mkc: error: --batch excludes --trace", *report, "-o", "r.html", "--trace", "t.json", "--batch", 2)
         self.refuses("t.json: error: cannot open: No such file or directory", *report, "-o", "r.html", "--trace", "t.json")
         code, _, err = self.mkc("run", FIXTURE, "--workers", 3, "--device", "emulator", "--prompt-ids", 5, "--max-new-tokens", 1, "--trace", "t.json")
         self.assertEqual(code, 0, err)

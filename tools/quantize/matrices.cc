@@ -30,11 +30,12 @@ std::map<std::string, bool> matrices_of_products(const OpGraph& graph) {
   for (const Op& op : graph.ops)
     for (const TensorId id : op.inputs) {
       const Tensor& tensor = graph.tensors[id];
-      if (tensor.kind != TensorKind::kWeight || tensor.shape.size() < 2) continue;
-      const bool may = is_product(op) && !gives_logits(graph, op);
-      const auto [at, added] = weights.emplace(id, may);
-      if (!added) at->second = at->second && may;
+      if (is_product(op) && tensor.kind == TensorKind::kWeight && tensor.shape.size() > 1) weights[id] = true;
     }
+  for (const Op& op : graph.ops)
+    if (!is_product(op) || gives_logits(graph, op))
+      for (const TensorId id : op.inputs)
+        if (const auto at = weights.find(id); at != weights.end()) at->second = false;
   std::map<std::string, bool> matrices;
   for (const auto& [id, may] : weights) {
     const Tensor& tensor = graph.tensors[id];

@@ -3,7 +3,7 @@
     import mkc
 
     with mkc.load("models/tiny-stories") as model:
-        print(model.generate("The frog", max_new_tokens=16).text)
+        print(model.generate("Once there was a girl", max_new_tokens=16).text)
 
 mkc.transformers puts mkc below models of the package transformers. mkc.mkrt is the C interface of libmkrt as it is.
 """

@@ -55,8 +55,8 @@ def load(path: str | os.PathLike[str], device: str = "auto", *, checkpoint: str 
     Errors: CompileError, ArtefactError, CheckpointError, DeviceError, LimitError, VersionError.
 
     >>> with load("models/tiny-stories", device="cpu") as model:
-    ...     print(model.generate("The frog", max_new_tokens=6).text)
-     was sad because he had lost
+    ...     print(model.generate("Once there was a girl", max_new_tokens=6).text)
+     named Nora. She had a
     """
     if device not in _compile.DEVICES:
         raise DeviceError(f"load: error: found the device {device!r}, expected one of {', '.join(_compile.DEVICES)}")
@@ -146,9 +146,9 @@ class Model:
         Errors: DtypeError, ShapeError, LimitError, ClosedError; Error of the library.
 
         >>> with load("models/tiny-stories", device="cpu") as model:
-        ...     frog, cat = model.generate(["The frog", "The cat"], max_new_tokens=3)
-        ...     print(frog.text, "|", cat.text, "|", model.generate([5, 17, 3], 2).ids)
-         was sad because | was hungry. | [330, 16]
+        ...     girl, boy = model.generate(["Once there was a girl", "Once there was a boy"], max_new_tokens=3)
+        ...     print(girl.text, "|", boy.text, "|", model.generate([5, 17, 3], 2).ids)
+         named Nora. |  named Noah. | [618, 577]
         """
         inputs, several = _as_list(prompts)
         done = [Completion() for _ in inputs]
@@ -167,8 +167,8 @@ class Model:
         The model is busy until the iterator is finished or closed.
 
         >>> with load("models/tiny-stories", device="cpu") as model:
-        ...     print([token.text for token in model.stream("The frog", 3)])
-        [' was', ' sad', ' because']
+        ...     print([token.text for token in model.stream("Once there was a girl", 3)])
+        [' named', ' Nora', '.']
         """
         inputs, _ = _as_list(prompts)
         texts = self._texts(len(inputs))

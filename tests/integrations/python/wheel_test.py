@@ -14,8 +14,8 @@ import sys, mkc
 assert mkc.__file__.startswith(sys.prefix), mkc.__file__
 for device in ("cpu", "emulator"):
     with mkc.load("tiny-stories", device, context=64) as model:
-        done = model.generate("The frog", 5)
-        print(device, done.text, "".join(token.text for token in model.stream("The frog", 5)))
+        done = model.generate("Once there was a girl", 5)
+        print(device, done.text, "".join(token.text for token in model.stream("Once there was a girl", 5)))
 """
 
 
@@ -34,7 +34,7 @@ class WheelTest(unittest.TestCase):
         return done.stdout
 
     def test_it_generates_on_processor_and_emulator(self):
-        text = " was sad because he had"
+        text = " named Nora. She had"
         self.assertEqual(self.run_in_folder(sys.executable, "-I", "-c", PROGRAM).splitlines(),
                          [f"{device} {text} {text}" for device in ("cpu", "emulator")])
 
@@ -42,7 +42,7 @@ class WheelTest(unittest.TestCase):
         version = metadata.version("mkc")
         for words in ([Path(sys.prefix) / "bin" / "mkc"], [sys.executable, "-I", "-m", "mkc"]):
             self.assertRegex(self.run_in_folder(*words, "--version"), rf"^mkc {version}\b")
-        self.assertIn("cpu: ", subprocess.run([*words, "run", "tiny-stories", "--prompt", "The frog", "--max-new-tokens", "4", "--device", "cpu"],
+        self.assertIn("cpu: ", subprocess.run([*words, "run", "tiny-stories", "--prompt", "Once there was a girl", "--max-new-tokens", "4", "--device", "cpu"],
                                               cwd=self.folder.name, env=self.env, capture_output=True, text=True, timeout=120).stderr)
 
     def test_what_the_wheel_says_of_itself(self):

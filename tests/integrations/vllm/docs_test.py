@@ -26,7 +26,7 @@ class DocsTest(unittest.TestCase):
             while not answer.startswith('{"id"'):
                 answer = process.stdout.readline()
                 self.assertTrue(answer, "the server has ended without an answer")
-            self.assertEqual(json.JSONDecoder().raw_decode(answer)[0]["choices"][0]["text"][:28], " was sad because he had lost")
+            self.assertEqual(json.JSONDecoder().raw_decode(answer)[0]["choices"][0]["text"][:22], " named Nora. She had a")
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.communicate(timeout=START_S)

@@ -183,11 +183,11 @@ class MkrtTest(unittest.TestCase):
 
     def test_a_step_takes_the_samples_of_the_one_before(self):
         self.session.make_cache(16, 6)
-        self.session.begin_step([(PROMPT[:4], 4, [0]), (PROMPT, len(PROMPT), [1])])
-        self.session.begin_step([([-2], len(PROMPT) + 1, [1])])
+        self.session.begin_step([(PROMPT[:4], 4, [0]), (PROMPT, len(PROMPT), [1, 2])])
+        self.session.begin_step([([-2], len(PROMPT) + 1, [1, 2])])
         self.assertEqual(self.session.end_step()[1] + self.session.end_step()[0], NEW[:2])
         with self.assertRaisesRegex(mkrt.Error, "^step: error: request 0: tokens: row 0 is the sample of request 1 of the step before, "):
-            self.session.begin_step([([-2], len(PROMPT) + 2, [1])])
+            self.session.begin_step([([-2], len(PROMPT) + 2, [1, 2])])
 
     @unittest.skipUnless(np, "needs numpy")
     def test_arrays_of_any_integers_are_tokens(self):
