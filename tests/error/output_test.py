@@ -77,7 +77,7 @@ class OutputTest(Command):
 
     def test_unknown_names_are_named(self):
         hint = "\nRun mkc --help for the commands and mkc COMMAND --help for options.\n"
-        known = "compile, run, chat, serve, check, inspect, doctor, explain, simulate, trace, completions, man"
+        known = "compile, run, chat, serve, check, inspect, quantize, doctor, explain, simulate, trace, report, completions, man"
         for arguments, fault in (
                 ((), f"no command, expected one of {known}"),
                 (("complie", "x"), f"unknown command complie, did you mean compile?; known are {known}"),
