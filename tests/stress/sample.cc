@@ -220,10 +220,12 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
 
 TEST_CASE("drawing has no race, as each of its barriers left out has") {
   const std::string barrier = "consumer_barrier";
-  const std::vector<std::vector<SiteEdit>> mutants = {
-      {{"8greatestE", barrier, 0, drop}}, {{"8greatestE", barrier, 1, drop}},
-      {{"7rank_inE", barrier, 0, drop}},  {{"7rank_inE", barrier, 1, drop}},
-      {{"total_bins", barrier, 0, drop}}, {{"total_bins", barrier, 1, drop}}};
+  // The first barrier of rank_in() is not tried: the search before it, for the total, has barriers as well.
+  const std::vector<std::vector<SiteEdit>> mutants = {{{"8greatestE", barrier, 0, drop}},
+                                                      {{"8greatestE", barrier, 1, drop}},
+                                                      {{"7rank_inE", barrier, 1, drop}},
+                                                      {{"total_bins", barrier, 0, drop}},
+                                                      {{"total_bins", barrier, 1, drop}}};
   uint32_t selected = 0;
   const Kernel kernel = compile(mutants, &selected);
   for (uint64_t seed = 0; seed < 4; ++seed) {
