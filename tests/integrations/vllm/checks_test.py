@@ -10,7 +10,8 @@ import openai
 from reference import Reference, log_softmax, only, penalties, without
 from server import NAME, TINY, Server
 
-TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
+BOS = "<|begin_of_text|>"  # tiny-stories has no tokenizer_config.json that would name it
+TEMPLATE = BOS + "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 STORIES = ["Once there was a boy named Sam.", "One day, Mia went to the park.", "Tom had two apples.", "The dog ran to the river.",
            "Lily was sad.", "He found a red ball.", "Ben and Ann were friends.", "There was a cat named Pip."]
 reference = Reference(TINY)
@@ -108,7 +109,7 @@ class Checks:
         answer = self.client.chat.completions.create(model=NAME, messages=[{"role": "user", "content": STORIES[0]}], max_tokens=24,
                                                      temperature=0, logprobs=True, top_logprobs=2)
         # The template writes the begin of text, and the server adds none.
-        self.assertEqual(answer.choices[0].message.content, self.ask(reference.tokenizer.bos_token + STORIES[0], extra={
+        self.assertEqual(answer.choices[0].message.content, self.ask(BOS + STORIES[0], extra={
             "add_special_tokens": False}).choices[0].text)
         self.assertEqual(len(answer.choices[0].logprobs.content), answer.usage.completion_tokens)
 
