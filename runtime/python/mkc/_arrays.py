@@ -16,7 +16,10 @@ def _on_host(name: str, array: Any) -> Any:
     import numpy
     if isinstance(array, numpy.ndarray):
         return array
-    kind, number = array.__dlpack_device__()
+    try:
+        kind, number = array.__dlpack_device__()
+    except ValueError as e:  # a device that DLPack has no number for
+        raise DeviceError(f"{name}: error: found an array that DLPack does not know: {e}") from None
     if kind not in (_dlpack.CPU, _dlpack.PINNED):
         raise DeviceError(f"{name}: error: found an array on {'cuda' if kind == _dlpack.CUDA else f'device type {kind}'}:{number}, "
                           "expected one in the host's memory")
