@@ -1,4 +1,4 @@
-// What handles of mkrt.h stand for.
+// Handles of mkrt.h, and what each holds.
 #pragma once
 
 #include "runtime/c_api/handles.h"
