@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "runtime/session/matrix_reader.h"
+
 namespace mkc::quantize {
 namespace {
 
@@ -19,8 +21,7 @@ using mkrt::StoredTensor;
 constexpr uint64_t kAlignment = 8;  // of the data behind the header
 
 Status check_matrix(const StoredTensor& t, const Format& format) {
-  const bool floats = t.dtype == "F32" || t.dtype == "F16" || t.dtype == "BF16";
-  if (!floats || t.shape.size() != 2)
+  if (!mkrt::is_float(t) || t.shape.size() != 2)
     return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected a matrix of F32, F16 or BF16",
                              t.file, t.name, t.dtype, fmt::join(t.shape, ", "))};
   if (static_cast<uint64_t>(t.shape[1]) % format.col_quantum == 0) return {};
