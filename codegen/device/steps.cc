@@ -153,19 +153,16 @@ MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
   return join(*w, step, symbols);
 }
 
-// Weights of every type stream in one pass, by blocks of one size, for up to kFmaTokens tokens.
-static_assert(kFmaTokens <= kMma16Tokens);
-
 // mkd_loader_next_step() tells the loader, after a step's segments, whether there is another step to load
-// for. The loader may go on before that step has begun if weights stream the same way for any number of
-// tokens. A step never has more tokens than the step before.
+// for. Weights pass through the ring in the same way for up to `same` tokens (same_stream_tokens). The loader
+// of a step with no more tokens goes on before the next step has begun, which never has more.
 MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,
-                                  u32* symbols, u32 tokens_symbol) {
+                                  u32* symbols, u32 tokens_symbol, u32 same) {
   if (!join(*w, step, symbols) || w->step + 1 >= step->steps) return false;
   mk_mbar_arrive(w->loaded());
   ++w->step;
   use_bank(*w, session, step);
-  return symbols[tokens_symbol] <= kFmaTokens || join(*w, step, symbols);
+  return symbols[tokens_symbol] <= same || join(*w, step, symbols);
 }
 
 }  // namespace mk

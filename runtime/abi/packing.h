@@ -98,6 +98,23 @@ __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, 
   const WeightFormat format = weight_format(type);
   return format.matrix() && !format.grouped() && tokens > kMma16Tokens ? mma64 : format.block_strips;
 }
+// same_stream_tokens() is the most tokens up to which a weight passes through the ring in the same way: once,
+// by tiles, in blocks of one size.
+__attribute__((always_inline)) constexpr uint32_t same_stream_tokens(WeightType type) {
+  return weight_format(type).grouped() ? kMma8Tokens : kMma16Tokens;
+}
+constexpr bool stream_is_the_same() {
+  for (const WeightType type : kWeightTypes)
+    for (uint32_t tokens = 1; tokens <= same_stream_tokens(type); ++tokens)
+      for (uint32_t strips = 1; strips <= kMma64Strips; ++strips) {
+        const ProductVariant variant = product_variant(tokens, type, strips, 0);
+        if (variant >= ProductVariant::kMma64 || group_tokens(variant) < tokens ||
+            block_strips(tokens, type, kMma64Strips) != block_strips(1, type, kMma64Strips))
+          return false;
+      }
+  return true;
+}
+static_assert(stream_is_the_same());
 // kWarpTokens is the tokens of a consumer warp in Mma64. warp_groups() is how many groups of so many tokens
 // the warps are divided among.
 constexpr uint32_t kWarpTokens = 16;

@@ -106,6 +106,7 @@ int run(const Arguments& arguments) {
   const std::string directory =
       (std::filesystem::temp_directory_path() / fmt::format("attack_models.{}", getpid())).string();
   std::ofstream report;
+  if (!arguments.keep.empty()) std::filesystem::create_directories(arguments.keep);
   if (!arguments.report.empty()) report.open(arguments.report, std::ios::app);
   const Clock::time_point begun = Clock::now();
   Totals totals;

@@ -26,6 +26,17 @@ reference::Model weights(const char* family, reference::Type type) {
   return reference::random_model(shape, 31);
 }
 
+// Returns a model whose weights have codes. A prompt of 9 to 16 tokens multiplies some of them by another
+// variant than later steps.
+reference::Model coded_weights(reference::Coding coding) {
+  reference::Shape shape;
+  shape.type = reference::Type::kBf16;
+  shape.hidden = 64, shape.ffn = 96, shape.heads = 4, shape.kv_heads = 2, shape.head_dim = 32;
+  shape.coding = coding;
+  shape.code_group = 32;
+  return reference::random_model(shape, 31);
+}
+
 struct Generated {
   std::vector<int32_t> tokens;
   std::vector<mkrt::Sampled> samples;
@@ -70,6 +81,16 @@ TEST_CASE("however many steps a launch has, the tokens are the same") {
       CHECK(cut.tokens.size() == 4);
       CHECK(generate(model, options, 16) == cut);
     }
+  }
+}
+
+TEST_CASE("weights of every coding stream the same way in the steps of a launch, after any prompt") {
+  for (const reference::Coding coding : reference::kCodings) {
+    CAPTURE(reference::coding_name(coding));
+    const test::Model model(coded_weights(coding), {.workers = 3, .max_tokens = 16});
+    mkrt::GenerateOptions options;
+    options.max_new_tokens = 8;
+    CHECK(generate(model, options, 4) == generate(model, options, 1));
   }
 }
 
