@@ -1,5 +1,5 @@
-# cmake --install installs the command, libmkrt with its header, CMake and pkg-config files, the Python
-# module, families, docs.
+# cmake --install installs the command, libmkrt with its header, CMake and pkg-config files, Python's
+# package, families, docs.
 include(GNUInstallDirs)
 install(TARGETS mkc mkrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(mkrt_shared PROPERTIES EXPORT_NAME mkrt)
@@ -13,11 +13,17 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/mkrtConfigVersion.cmake COM
 install(FILES ${CMAKE_BINARY_DIR}/mkrtConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mkrt)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/mkrt.pc.in ${CMAKE_BINARY_DIR}/mkrt.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/mkrt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(FILES ${CMAKE_SOURCE_DIR}/runtime/python/mkrt.py DESTINATION lib/python3/dist-packages)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/runtime/python/mkc DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)
+# The component python is what a wheel has beside the package's modules (pyproject.toml).
+foreach(library mkrt mkc)
+  install(FILES $<TARGET_FILE:${library}_shared> DESTINATION . RENAME lib${library}.so COMPONENT python EXCLUDE_FROM_ALL)
+endforeach()
+install(PROGRAMS $<TARGET_FILE:mkc_beside_library> DESTINATION . RENAME mkc COMPONENT python EXCLUDE_FROM_ALL)
 file(GLOB families ${CMAKE_SOURCE_DIR}/models/*.yaml)
 install(FILES ${families} DESTINATION ${CMAKE_INSTALL_DATADIR}/mkc/models)
 # Pages keep their places to each other, so that their links and pictures are found.
-file(GLOB_RECURSE pages RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.svg)
+file(GLOB_RECURSE pages RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.svg
+  ${CMAKE_SOURCE_DIR}/docs/*.png)
 list(APPEND pages README.md CONTRIBUTING.md LICENSE models/tiny-stories/README.md)
 set(page_sources ${pages})
 list(TRANSFORM page_sources PREPEND ${CMAKE_SOURCE_DIR}/)

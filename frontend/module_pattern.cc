@@ -6,7 +6,16 @@
 
 namespace mkc {
 
+namespace {
+
 constexpr std::string_view kRegex = "re:";
+
+// Tells whether the name is that of the module, of its end, or of what the module lies in.
+bool matches_name(const std::string& name, const std::string& module) {
+  return matches_glob(name, module) || module.starts_with(name + ".") || module.ends_with("." + name);
+}
+
+}  // namespace
 
 bool matches_glob(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
@@ -17,6 +26,16 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return false;
 }
 
+Result<ModulePattern> parse_pattern(const std::string& text) {
+  ModulePattern pattern{.name = text};
+  if (!text.starts_with(kRegex)) return pattern;
+  Result<mkrt::Regex> regex = mkrt::Regex::compile(fmt::format("^(?:{})", text.substr(kRegex.size())));
+  if (!regex.ok())
+    return Error{fmt::format("\"{}\", expected a regular expression: {}", text, regex.error().message)};
+  pattern.regex = std::make_shared<const mkrt::Regex>(std::move(regex.value()));
+  return pattern;
+}
+
 Result<std::vector<ModulePattern>> read_patterns(const Document& config, const Node& list) {
   std::vector<ModulePattern> patterns;
   if (list.is(Node::Kind::kNull)) return patterns;
@@ -25,24 +44,33 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
                         fmt::format("{} is {}, expected a list of modules", list.path, describe(list)));
   MKC_TRY(names, string_list(config, list));
   for (const std::string& name : names) {
-    ModulePattern pattern{name};
-    if (name.starts_with(kRegex)) {
-      try {
-        pattern.regex = std::regex(name.substr(kRegex.size()));
-      } catch (const std::regex_error& error) {
-        return config.error(list.place, fmt::format("{} has \"{}\", expected a regular expression: {}",
-                                                    list.path, name, error.what()));
-      }
-    }
-    patterns.push_back(std::move(pattern));
+    Result<ModulePattern> pattern = parse_pattern(name);
+    if (!pattern.ok())
+      return config.error(list.place, fmt::format("{} has {}", list.path, pattern.error().message));
+    patterns.push_back(std::move(pattern.value()));
+    patterns.back().place = list.place;
   }
   return patterns;
 }
 
-bool matches(const ModulePattern& pattern, const std::string& module) {
-  if (pattern.regex) return std::regex_search(module, *pattern.regex, std::regex_constants::match_continuous);
-  return matches_glob(pattern.name, module) || module.starts_with(pattern.name + ".") ||
-         module.ends_with("." + pattern.name);
+Result<bool> matches(const ModulePattern& pattern, const std::string& module) {
+  if (!pattern.regex) return matches_name(pattern.name, module);
+  std::vector<mkrt::Span> spans;
+  const Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans);
+  if (!found.ok())
+    return Error{
+        fmt::format("pattern \"{}\" against module \"{}\": {}", pattern.name, module, found.error().message)};
+  return !spans.empty();
+}
+
+Result<bool> matches_any(const Document& config, const std::vector<ModulePattern>& patterns,
+                         const std::string& module) {
+  for (const ModulePattern& pattern : patterns) {
+    const Result<bool> found = matches(pattern, module);
+    if (!found.ok()) return config.error(pattern.place, found.error().message);
+    if (found.value()) return true;
+  }
+  return false;
 }
 
 }  // namespace mkc

@@ -62,7 +62,7 @@ Result<FormatRule> read_group(const Document& config, const std::string& group, 
 // Reads a method that has one format for all modules.
 Result<FormatRule> read_method(const Document& config, const std::string& method) {
   FormatRule rule{.all = true, .place = config_value(config, kSection).place};
-  if (method == "fp8") {
+  if (method == "fp8" || value_of(config, "data_type") == string_node("fp")) {
     rule.floats = value_of(config, "weight_block_size").is(Node::Kind::kNull) ? mkrt::WeightType::kE4m3
                                                                               : mkrt::WeightType::kE4m3Block;
   } else if (method == "modelopt") {
@@ -87,7 +87,7 @@ Result<PlannedFormats> read_planned_formats(const Document& config) {
   }
   const std::string method = value_of(config, "quant_method").string;
   if (method != "compressed-tensors") {
-    for (const char* name : kLeftOut) planned.left_out.push_back({name});
+    for (const char* name : kLeftOut) planned.left_out.push_back({.name = name});
     MKC_TRY(rule, read_method(config, method));
     planned.rules.push_back(std::move(rule));
     return planned;
@@ -105,10 +105,11 @@ Result<PlannedFormats> read_planned_formats(const Document& config) {
 Result<std::optional<DType>> planned_dtype(const PlannedFormats& planned, const Document& config,
                                            const std::string& name, uint64_t cols) {
   const std::string module = name.substr(0, name.rfind('.'));
-  const auto fits = [&](const ModulePattern& pattern) { return matches(pattern, module); };
-  if (std::ranges::any_of(planned.left_out, fits)) return std::optional<DType>();
+  MKC_TRY(left_out, matches_any(config, planned.left_out, module));
+  if (left_out) return std::optional<DType>();
   for (const FormatRule& rule : planned.rules) {
-    if (!rule.all && std::ranges::none_of(rule.modules, fits)) continue;
+    MKC_TRY(named, matches_any(config, rule.modules, module));
+    if (!rule.all && !named) continue;
     if (rule.bits == 0) return std::optional(static_cast<DType>(rule.floats));
     const uint64_t group_cols = rule.group_cols == 0 ? cols : rule.group_cols;
     const auto type =

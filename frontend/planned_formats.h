@@ -1,4 +1,4 @@
-// Which matrices a config without a checkpoint says are quantized, and in which format.
+// Formats of quantized matrices, as a config without a checkpoint plans them.
 #pragma once
 
 #include <optional>

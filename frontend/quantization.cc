@@ -159,10 +159,18 @@ std::vector<Method> methods(const std::string& at) {
           {"auto-round",
            {{at + "bits", int_nodes({4, 8})},
             {at + "sym", boolean_nodes()},
-            {at + "data_type", {string_node("int"), null_node()}},
+            {at + "data_type", {string_node("int"), string_node("fp"), null_node()}},
             {at + "packing_format",
              {string_node("auto_round:auto_gptq"), string_node("auto_round:auto_awq"), null_node()}}}},
           {"modelopt", {{at + "quant_algo", string_nodes({"NVFP4", "FP8"})}}}};
+}
+
+// Returns the values of AutoRound's keys where it wrote 8-bit floats, which are those of the method fp8.
+std::vector<Expected> auto_round_floats(const std::string& at) {
+  std::vector<Expected> keys = methods(at)[0].keys;
+  keys.push_back({at + "bits", {int_node(8)}});
+  keys.push_back({at + "packing_format", {string_node("auto_round:fp8"), null_node()}});
+  return keys;
 }
 
 // Scales of caches are tensors of the checkpoint. --kv-dtype says what the cache is.
@@ -221,8 +229,11 @@ Result<std::optional<Quantization>> read_quantization(const Document& config, co
   MKC_TRY_STATUS(check_cache_scheme(config, at + "kv_cache_scheme"));
   const Node name = config_value(config, at + "quant_method");
   if (name == names[0]) MKC_TRY_STATUS(check_compressed_tensors(config, at));
+  const bool floats =
+      name == string_node("auto-round") && config_value(config, at + "data_type") == string_node("fp");
+  if (floats) MKC_TRY_STATUS(expect_all(config, auto_round_floats(at)));
   for (const Method& method : methods(at))
-    if (name.string == method.name) MKC_TRY_STATUS(expect_all(config, method.keys));
+    if (name.string == method.name && !floats) MKC_TRY_STATUS(expect_all(config, method.keys));
   Quantization quantization;
   quantization.symmetric = config_value(config, at + "sym") == bool_node(true);
   quantization.fp8_activations = asks_for_fp8(config, at, name.string);

@@ -33,14 +33,37 @@ std::string build_id(std::span<const unsigned char> notes) {
 }
 
 struct Ids {
+  std::string library;  // path of libmkc, if this code is in it
   std::string lines;
   bool first = true, whole = true;
 };
+
+// Tells whether the output depends on an object of a process that loaded libmkc. Such a process has objects
+// of its own, which differ from run to run.
+bool is_compiler(const Ids& ids, const char* path) {
+  return ids.library == path || std::strstr(path, "libLLVM");
+}
+
+// Returns the path of the library that holds this code, or "" if the program itself does.
+std::string own_library() {
+  const char* library = "";  // the program's path is empty among the loaded objects
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* path) {
+        const auto here = reinterpret_cast<uintptr_t>(&own_library);
+        for (const ElfW(Phdr) & part : std::span(object->dlpi_phdr, object->dlpi_phnum))
+          if (here - object->dlpi_addr - part.p_vaddr < part.p_memsz)
+            *static_cast<const char**>(path) = object->dlpi_name;
+        return 0;
+      },
+      &library);
+  return library;
+}
 
 // Adds a line for a loaded object. The first object is the program. The vdso is left out, because mkc's
 // output does not depend on it.
 int add_object(dl_phdr_info* object, size_t, void* into) {
   Ids& ids = *static_cast<Ids*>(into);
+  if (!ids.library.empty() && !is_compiler(ids, object->dlpi_name)) return 0;
   std::string id;
   for (const ElfW(Phdr) & part : std::span(object->dlpi_phdr, object->dlpi_phnum))
     if (part.p_type == PT_NOTE && id.empty())
@@ -55,6 +78,7 @@ int add_object(dl_phdr_info* object, size_t, void* into) {
 
 std::string build_ids() {
   Ids ids;
+  ids.library = own_library();
   dl_iterate_phdr(add_object, &ids);
   return ids.whole ? ids.lines : "";
 }

@@ -5,8 +5,9 @@
 
 namespace mkc {
 
-// Returns the hexadecimal build ids of the running program and of its loaded libraries, one per line. Returns
-// "" if the program has no build id.
+// Returns the hexadecimal build ids of the running program and of its loaded libraries, one per line. Where
+// the compiler is in libmkc, only that library and LLVM count. Returns "" if the program or libmkc has no
+// build id.
 std::string build_ids();
 
 }  // namespace mkc

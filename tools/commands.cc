@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
+#include <new>
 #include <sstream>
 
 #include "codegen/targets.h"
@@ -172,10 +174,12 @@ int run_command(int argc, char** argv) {
   add_serve(app, action);
   add_check(app, action);
   add_inspect(app, action);
+  add_quantize(app, action);
   add_doctor(app, action);
   add_explain(app, action);
   add_simulate(app, action);
   add_trace(app, action);
+  add_report(app, action);
   add_completions(app, action);
   add_man(app, action);
   app.footer("exits with 0, with 1 for an error of the user, and with 70 for a bug of mkc");
@@ -196,6 +200,18 @@ int run_command(int argc, char** argv) {
   if (status.ok()) return finish_output(0);
   print_error(status.error().message);
   return 1;
+}
+
+int run_main(int argc, char** argv) {
+  try {
+    return run_command(argc, argv);
+  } catch (const std::bad_alloc&) {
+    put_stderr("mkc: error: out of memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    print_err("mkc: compiler bug: {}\n", e.what());
+    return 70;
+  }
 }
 
 }  // namespace mkc

@@ -18,10 +18,12 @@ void add_chat(CLI::App& app, Action& action);
 void add_serve(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
+void add_quantize(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
 
 // Adds completions and man, which print what cmake --install installs.
 void add_completions(CLI::App& app, Action& action);
@@ -42,5 +44,8 @@ void end_by_signal(int signal);
 // Runs the command line. Returns the exit code, 0 or 1. Errors are printed and give 1. A bug of mkc ends the
 // process with 70.
 int run_command(int argc, char** argv);
+
+// Runs the command line as main() does: an exception gives 1 without memory, and 70 otherwise.
+int run_main(int argc, char** argv);
 
 }  // namespace mkc

@@ -66,6 +66,7 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
   if (a.time_passes) print_times(c);
   if (a.json) {
     summary["output"] = output;
+    summary["checkpoint"] = c.request.checkpoint;
     if (summary.contains("cubin_bytes") || summary.contains("code_bytes")) summary["cached"] = cached;
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
     return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");
@@ -171,12 +172,13 @@ Status compile(const CompileArguments& a) {
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
   print_err("{}", c.machine_said);
-  const auto observe = [&](const Pass& pass, const Compilation& now) {
+  const auto observe = [&](const Pass& pass, const Compilation& now) -> Status {
     for (const std::string& name : a.print_after)
       if (name == pass.name || name == "all") {
         print_err("// after {}: {}\n{}", pass.name, pass.does, text_of(now.module));
         break;
       }
+    return {};
   };
   const bool processor = c.machine.is_processor();
   if (a.emit == (processor ? "cubin" : "so") || (a.emit == "ptx" && processor))

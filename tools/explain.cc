@@ -4,6 +4,7 @@
 
 #include "codegen/describe.h"
 #include "scheduler/machine/cost.h"
+#include "tools/grid_table.h"
 #include "tools/hops.h"
 #include "tools/output.h"
 #include "tools/weight_table.h"
@@ -18,68 +19,6 @@ struct Options {
   bool json = false;
   bool hops = false;
 };
-
-struct EventRow {
-  std::string name, expects, reason;
-  int64_t cells = 1;
-};
-
-struct GridRow {
-  std::string name;
-  std::string unfused;  // why it is a row grid; "" for other grids
-  const Placement* placement = nullptr;
-  uint32_t grids = 1;
-  int64_t tasks = 0;
-  uint64_t bytes = 0;  // bytes read from memory
-  std::vector<EventRow> in, out;
-};
-
-EventRow event_row(const SimulatedStep& step, EventId id) {
-  const TaskProgram& program = step.compilation.schedule().program;
-  const Event& event = program.events[id];
-  std::vector<std::string> symbols, coords;
-  for (const Symbol& symbol : program.symbols) symbols.push_back(symbol.name);
-  for (size_t i = 0; i < event.dims.size(); ++i) coords.push_back(fmt::format("c{}", i));
-  EventRow row{event.name, to_string(event.expect, symbols, coords),
-               step.compilation.event_reasons[id.index]};
-  for (const Expr& dim : event.dims) row.cells *= evaluate(dim, step.symbols);
-  return row;
-}
-
-// Returns a row for every grid, in program order.
-std::vector<GridRow> grid_rows(const SimulatedStep& step) {
-  const Schedule& schedule = step.compilation.schedule();
-  std::vector<GridRow> rows;
-  size_t task = 0;
-  for (GridId id : schedule.program.grids.ids()) {
-    const TaskGrid& grid = schedule.program.grids[id];
-    GridRow row;
-    row.name = grid.name;
-    if (const auto at = step.compilation.unfused.find(grid.name); at != step.compilation.unfused.end())
-      row.unfused = at->second;
-    row.placement = &schedule.placements[id.index];
-    row.tasks = task_count(grid, step.symbols);
-    for (int64_t i = 0; i < row.tasks; ++i) row.bytes += step.simulation.tasks[task++].bytes;
-    for (const Wait& wait : grid.waits) row.in.push_back(event_row(step, wait.event));
-    for (const Notify& notify : grid.notifies) row.out.push_back(event_row(step, notify.event));
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-// Returns a row for every kind of grid. The row has the name of the kind's first grid.
-std::vector<GridRow> kind_rows(const std::vector<GridRow>& grids, const Kinds& kinds) {
-  std::vector<GridRow> rows;
-  for (GridId first : kinds.first) rows.push_back(grids[first.index]);
-  for (GridRow& row : rows) row.grids = 0, row.tasks = 0, row.bytes = 0;
-  for (size_t g = 0; g < grids.size(); ++g) {
-    GridRow& row = rows[kinds.of_grid[g]];
-    ++row.grids;
-    row.tasks += grids[g].tasks;
-    row.bytes += grids[g].bytes;
-  }
-  return rows;
-}
 
 void print_grids(const std::vector<GridRow>& rows) {
   print_out("{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", "grid", "alike", "placement", "tasks", "bytes",
@@ -120,28 +59,11 @@ void print_hops(const SimulatedStep& step, const std::vector<HopRow>& hops) {
             step.simulation.ns / 1e3);
 }
 
-ordered_json events_json(const std::vector<EventRow>& rows) {
-  ordered_json events = ordered_json::array();
-  for (const EventRow& row : rows)
-    events.push_back(
-        {{"event", row.name}, {"cells", row.cells}, {"expects", row.expects}, {"reason", row.reason}});
-  return events;
-}
-
 ordered_json to_json(const SimulatedStep& step, const std::vector<GridRow>& rows,
                      const std::vector<HopRow>& hops) {
   const TaskProgram& program = step.compilation.schedule().program;
   ordered_json grids = ordered_json::array(), hop_rows = ordered_json::array();
-  for (const GridRow& row : rows) {
-    grids.push_back({{"grid", row.name},
-                     {"placement", placement_name(row.placement->kind)},
-                     {"reason", row.placement->reason},
-                     {"tasks", row.tasks},
-                     {"bytes", row.bytes},
-                     {"in", events_json(row.in)},
-                     {"out", events_json(row.out)}});
-    if (!row.unfused.empty()) grids.back()["not fused"] = row.unfused;
-  }
+  for (const GridRow& row : rows) grids.push_back(to_json(row));
   for (const HopRow& hop : hops)
     hop_rows.push_back({{"from", program.grids[hop.from].name},
                         {"to", program.grids[hop.to].name},

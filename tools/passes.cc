@@ -53,9 +53,7 @@ Status take(Result<T> value, Compilation& c) {
 }
 
 Status make_ops(Compilation& c) {
-  const std::vector<CheckpointTensor> tensors =
-      c.checkpoint ? tensors_of(*c.checkpoint) : std::vector<CheckpointTensor>();
-  return take(build_op_graph(c.request, tensors), c);
+  return take(op_graph_of(c), c);
 }
 
 uint32_t workers_of(const Compilation& c) {
@@ -178,6 +176,12 @@ Status run_pass(const Pass& pass, Compilation& c, PassTime& time) {
 
 }  // namespace
 
+Result<OpGraph> op_graph_of(const Compilation& c) {
+  const std::vector<CheckpointTensor> tensors =
+      c.checkpoint ? tensors_of(*c.checkpoint) : std::vector<CheckpointTensor>();
+  return build_op_graph(c.request, tensors);
+}
+
 std::span<const Pass> passes() {
   static constexpr Pass kPasses[] = {
       {"ops", "ops", "the family's ops with layers unrolled, checkpoint tensors matched", make_ops},
@@ -208,7 +212,7 @@ Status run_passes(Compilation& c, const std::string& last, const PassObserver& o
       if (Status status = beside(); !status.ok()) return status;
     if (Status status = run.get(); !status.ok()) return status;
     c.times.push_back(time);
-    if (observer) observer(pass, c);
+    if (observer) MKC_TRY_STATUS(observer(pass, c));
     if (pass.name == last) break;
   }
   return {};

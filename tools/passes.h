@@ -56,18 +56,21 @@ struct Pass {
 // Returns all passes, in order.
 std::span<const Pass> passes();
 
+// Returns the op graph that the first pass makes of an opened model. Errors: those of build_op_graph.
+Result<OpGraph> op_graph_of(const Compilation& compilation);
+
 // Returns the search's findings for people, with the `schedule` of a model.yaml that asks for these settings.
 std::string search_text(const Compilation& compilation);
 
-// A PassObserver is called after each pass, with a verified module.
-using PassObserver = std::function<void(const Pass&, const Compilation&)>;
+// A PassObserver is called after each pass, with a verified module. Its error ends the compilation.
+using PassObserver = std::function<Status(const Pass&, const Compilation&)>;
 
 // Runs the passes up to and including `last` ("" for all). The verifier runs after each pass that makes a
 // module. An invalid module of the first pass is an error, because a family file may cause it. An invalid
 // module of a later pass is a bug.
 //
 // The last pass, the proof, runs on a thread of its own while `beside` is called. The proof changes only its
-// report. Errors: those of the passes and of `beside`.
+// report. Errors: those of the passes, of `beside` and of the observer.
 Status run_passes(Compilation& compilation, const std::string& last = "", const PassObserver& observer = {},
                   const std::function<Status()>& beside = {});
 

@@ -20,4 +20,9 @@ std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory
                      of);
 }
 
+std::string why_no_pages(const RoomNeeded& needed, uint64_t memory_bytes, const std::string& of) {
+  const uint64_t bytes = needed.weights + needed.workspace + needed.pages * needed.page;
+  return why_no_room(bytes, fmt::format("weights and {} pages of the cache", needed.pages), memory_bytes, of);
+}
+
 }  // namespace mkc

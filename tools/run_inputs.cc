@@ -23,10 +23,9 @@ constexpr uint64_t kMega = 1'000'000;
 // prompt are not counted, because its context needs far less.
 Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
   const mkrt::Manifest& m = loaded.artefact.manifest;
-  const uint64_t bytes =
-      m.weight_bytes + m.workspace_bytes + uint64_t{cache.pages} * cache.page_size * mkrt::position_bytes(m);
-  const std::string fault = why_no_room(bytes, fmt::format("weights and {} pages of the cache", cache.pages),
-                                        loaded.device->memory_bytes(), loaded.device->name());
+  const std::string fault = why_no_pages(
+      {m.weight_bytes, m.workspace_bytes, cache.page_size * mkrt::position_bytes(m), cache.pages},
+      loaded.device->memory_bytes(), loaded.device->name());
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
 }
 

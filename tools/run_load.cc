@@ -5,6 +5,7 @@
 
 #include "frontend/source.h"
 #include "runtime/session/weights.h"
+#include "scheduler/machine/cost.h"
 #include "tools/native.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -12,6 +13,8 @@
 
 namespace mkc {
 namespace {
+
+constexpr std::string_view kPlacePass = "place";  // the pass that makes a schedule
 
 // Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
 // that of this machine.
@@ -24,15 +27,26 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
-// Shows what a compilation does after each pass.
-PassObserver show_passes(ProgressLine& progress) {
+// Checks that the pages of --pages fit in memory together with weights and workspace, before code is made.
+Status check_pages(const RunArguments& a, const Schedule& schedule, const mkrt::Device* device) {
+  if (!device) return {};  // the emulator is opened later
+  const std::string fault = why_no_pages({schedule.weight_bytes, schedule.workspace_bytes,
+                                          a.page_size * position_bytes(schedule.program), a.pages},
+                                         device->memory_bytes(), device->name());
+  return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
+}
+
+// Shows what a compilation does after each pass, and ends one whose cache has no room.
+PassObserver observe_passes(const RunArguments& a, const Loaded& loaded, ProgressLine& progress) {
   progress.show("compiling");
-  return [&progress](const Pass& pass, const Compilation&) {
+  return [&, device = loaded.device.get()](const Pass& pass, const Compilation& now) -> Status {
+    if (pass.name == kPlacePass && a.pages > 0) MKC_TRY_STATUS(check_pages(a, now.schedule(), device));
     const auto next = static_cast<size_t>(&pass - passes().data()) + 1;
     const bool is_last = next + 1 >= passes().size();  // code is made beside the last pass
     progress.show(is_last ? "compiling: code and proof"
                           : fmt::format("compiling: pass {} of {}, {}", next + 1, passes().size(),
                                         passes()[next].name));
+    return {};
   };
 }
 
@@ -88,7 +102,7 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   if (isatty(STDERR_FILENO)) print_err("{}", c.machine_said);
   if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
   ProgressLine progress;
-  const PassObserver observer = show_passes(progress);
+  const PassObserver observer = observe_passes(a, loaded, progress);
   if (loaded.device) {
     const Result<BuiltCubin> built =
         cpu ? build_shared_object(c, default_cache(), observer) : build_for_gpu(a, c, observer);

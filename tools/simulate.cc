@@ -7,6 +7,7 @@
 #include "tools/output.h"
 #include "tools/room.h"
 #include "tools/simulated_step.h"
+#include "tools/step_figures.h"
 #include "tools/timeline.h"
 
 namespace mkc {
@@ -19,47 +20,8 @@ struct Options {
   std::string trace;
 };
 
-nlohmann::ordered_json path_json(const SimulatedStep& step) {
-  const PathTimes times = path_times(step.simulation, step.compilation.schedule().program);
-  nlohmann::ordered_json path = {{"signal", times.signal_ns / 1e3},
-                                 {"start", times.start_ns / 1e3},
-                                 {"starved", times.starved_ns / 1e3}};
-  for (const auto& [body, ns] : times.work_ns) path[body_name(body)] = ns / 1e3;
-  path["finish"] = times.finish_ns / 1e3;
-  return path;
-}
-
 std::string no_room(const Compilation& c) {
   return why_no_room(c.schedule().weight_bytes, "weights", c.machine.memory_bytes, c.machine.name);
-}
-
-double fraction(const Simulation& s) {
-  return s.floor_ns / s.ns;
-}
-
-nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range, int64_t batch) {
-  const Compilation& c = step.compilation;
-  const Simulation& s = step.simulation;
-  nlohmann::ordered_json idle;
-  for (size_t cause = 0; cause < kIdleCauses; ++cause)
-    idle[idle_cause_name(static_cast<IdleCause>(cause))] = s.idle_ns[cause] / 1e3;
-  return {{"model", c.request.checkpoint},
-          {"machine", c.machine.name},
-          {"machine_from", machine_from(c)},
-          {"workers", c.schedule().workers},
-          {"batch", batch},
-          {"symbols", symbols_json(step)},
-          {"us", s.ns / 1e3},
-          {"floor_us", s.floor_ns / 1e3},
-          {"fraction", fraction(s)},
-          {"us_range", {range.fast.ns / 1e3, range.slow.ns / 1e3}},
-          {"fraction_range", {fraction(range.slow), fraction(range.fast)}},
-          {"bytes", s.bytes},
-          {"weight_bytes", c.schedule().weight_bytes},
-          {"memory_bytes", c.machine.memory_bytes},
-          {"padding_bytes", s.padding_bytes},
-          {"stream_idle_us", idle},
-          {"critical_path_us", path_json(step)}};
 }
 
 void print_text(const SimulatedStep& step, const StepRange& range) {
@@ -110,7 +72,7 @@ Status run(const Options& options) {
       return status;
   }
   if (options.json)
-    print_out("{}\n", to_json(step.value(), range.value(), options.step.batch).dump(1));
+    print_out("{}\n", to_json(step.value(), range.value()).dump(1));
   else
     print_text(step.value(), range.value());
   return {};

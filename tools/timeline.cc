@@ -80,15 +80,23 @@ void add_track(const mkrt::TraceTrack& track, uint32_t number, double us, std::v
 
 }  // namespace
 
+std::vector<uint32_t> numbers_in_grids(const std::vector<TaskTime>& tasks) {
+  std::vector<uint32_t> numbers;
+  for (const TaskTime& task : tasks) {
+    const bool next = !numbers.empty() && tasks[numbers.size() - 1].grid == task.grid;
+    numbers.push_back(next ? numbers.back() + 1 : 0);
+  }
+  return numbers;
+}
+
 Timeline timeline_of(const SimulatedStep& step) {
   Timeline timeline{"simulated step", step.compilation.schedule().workers, {}};
   const std::vector<TaskTime>& tasks = step.simulation.tasks;
-  std::vector<uint32_t> number;  // by simulated task: its number in its grid
-  for (const TaskTime& task : tasks) {
-    const bool next = !number.empty() && tasks[number.size() - 1].grid == task.grid;
-    number.push_back(next ? number.back() + 1 : 0);
+  const std::vector<uint32_t> number = numbers_in_grids(tasks);
+  for (uint32_t i = 0; i < tasks.size(); ++i) {
+    const TaskTime& task = tasks[i];
     const auto add = [&](bool waits, double begin_ns, double end_ns, double starved_ns) {
-      timeline.spans.push_back({task.worker, false, waits, task.grid, number.back(), 1, begin_ns / 1e3,
+      timeline.spans.push_back({task.worker, false, waits, task.grid, number[i], 1, begin_ns / 1e3,
                                 end_ns / 1e3, starved_ns / 1e3});
     };
     add(true, task.reached_ns, task.begin_ns, 0);
@@ -104,6 +112,7 @@ Timeline timeline_of(const mkrt::Trace& trace) {
   const auto tracks = static_cast<uint32_t>(trace.tracks.size());
   Timeline timeline{
       trace.timed ? "measured on " + trace.device : "counted on " + trace.device, tracks / mkrt::kTracks, {}};
+  timeline.timed = trace.timed;
   for (uint32_t i = 0; i < tracks; ++i) add_track(trace.tracks[i], i, trace.timed ? 1e-3 : 1, timeline.spans);
   return timeline;
 }

@@ -20,7 +20,11 @@ struct Timeline {
   std::string name;
   uint32_t workers = 0;
   std::vector<TimelineSpan> spans;
+  bool timed = true;  // false: times are readings of the emulator's clock
 };
+
+// Returns the number of each simulated task in its grid.
+std::vector<uint32_t> numbers_in_grids(const std::vector<TaskTime>& tasks);
 
 // Returns the timeline of a simulated step. Spans of loaders are the times at which bytes arrived. Requires
 // SimulateOptions::stream for them.

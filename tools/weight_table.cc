@@ -1,18 +1,11 @@
 #include "tools/weight_table.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "tools/output.h"
 
 namespace mkc {
 namespace {
-
-struct Kind {
-  std::string name, format, shape;
-  uint64_t weights = 0, bytes = 0;
-};
 
 // Returns a name "l12.wq" with `*` for the layer's number.
 std::string without_layer(const std::string& name) {
@@ -29,21 +22,26 @@ std::string shape_of(const mkrt::ManifestWeight& w) {
 
 }  // namespace
 
-void print_weights(std::span<const mkrt::ManifestWeight> weights) {
-  std::vector<Kind> kinds;
-  uint64_t bytes = 0;
+std::vector<WeightKind> weight_kinds(std::span<const mkrt::ManifestWeight> weights) {
+  std::vector<WeightKind> kinds;
   for (const mkrt::ManifestWeight& w : weights) {
-    const Kind kind{without_layer(w.name), mkrt::element_name(w.element), shape_of(w)};
-    auto at = std::ranges::find_if(kinds, [&](const Kind& k) {
+    const WeightKind kind{without_layer(w.name), mkrt::element_name(w.element), shape_of(w)};
+    auto at = std::ranges::find_if(kinds, [&](const WeightKind& k) {
       return k.name == kind.name && k.format == kind.format && k.shape == kind.shape;
     });
     if (at == kinds.end()) at = kinds.insert(at, kind);
     ++at->weights, at->bytes += w.bytes;
-    bytes += w.bytes;
   }
+  return kinds;
+}
+
+void print_weights(std::span<const mkrt::ManifestWeight> weights) {
+  uint64_t bytes = 0;
   print_out("{:<24} {:>6} {:<18} {:<22} {:>14}\n", "weight", "alike", "format", "shape", "bytes of all");
-  for (const Kind& k : kinds)
+  for (const WeightKind& k : weight_kinds(weights)) {
     print_out("{:<24} {:>6} {:<18} {:<22} {:>14}\n", k.name, k.weights, k.format, k.shape, k.bytes);
+    bytes += k.bytes;
+  }
   print_out("{:<24} {:>6} {:<18} {:<22} {:>14}\n", "all", weights.size(), "", "", bytes);
 }
 

@@ -1,4 +1,4 @@
-// What packing for GPUs and for processors has in common.
+// Code that packing for GPUs and packing for processors share.
 #pragma once
 
 #include "codegen/device/weights.h"

@@ -24,7 +24,7 @@ constexpr u32 kKeptOperand = 16;  // most bytes of one k-step's activations that
 // `Operand`: this lane's activations of one k-step, shared by all strips of the block.
 // load() reads the operand at column `col + ahead`.
 // step() adds the products of one k-step.
-// add_scaled() adds other sums, multiplied with scales of rows g and g + 8, if `adds` says so.
+// add_scaled() adds other sums, multiplied with scales of rows g and g + 8.
 // scale() multiplies the sums with the scales of rows g and g + 8.
 // store() writes the warp's sums.
 //
@@ -117,12 +117,9 @@ struct Mma {
     MK_UNROLL
     for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(sum[i], by[i % 4 / 2], 0.0f);
   }
-  MK_INLINE void add_scaled(const Mma& of, f32x2 by, bool adds = true) {
+  MK_INLINE void add_scaled(const Mma& of, f32x2 by) {
     MK_UNROLL
-    for (u32 i = 0; i < Eights * 4; ++i) {
-      const f32 added = __builtin_fmaf(of.sum[i], by[i % 4 / 2], sum[i]);
-      sum[i] = adds ? added : sum[i];
-    }
+    for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(of.sum[i], by[i % 4 / 2], sum[i]);
   }
   // token_of() is the token of sum i. entry_of() is the index of sum i in [token][row].
   MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kMma8Tokens + lane % 4 * 2 + i % 2; }
@@ -148,6 +145,12 @@ MK_INLINE void at_index(u32 index, const Use& use) {
   MK_UNROLL
   for (u32 i = 0; i < Count; ++i)
     if (index == i) use(i);
+}
+
+// keep_copy() ends a short copy of code that at_index() makes, and names its index. LLVM would otherwise
+// merge equal copies, and keep what they index in local memory.
+MK_INLINE void keep_copy(u32 index) {
+  asm volatile("" : : "r"(index));
 }
 
 // each_sum() calls done(i, sum) for the first `count` of a warp's sums; `count` is at most Count. `sum` is
@@ -281,8 +284,10 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           MK_UNROLL
           for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i)
             of.step(W::unpack(stage[i * kWarpLanes], with), operand[i]);
-          MK_UNROLL
-          for (u32 s = 0; s < Stages; ++s) sums[s].add_scaled(of, with.scales, s == strip);
+          at_index<Stages>(strip, [&](u32 s) {
+            sums[s].add_scaled(of, with.scales);
+            keep_copy(s);
+          });
         }
       } else {
         at_index<Stages>(strip, [&](u32 s) {
@@ -300,13 +305,13 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           }
         });
       }
-      // All strips are scaled, others than this one by 1. LLVM would merge the copies that at_index() makes
-      // of this code, and keep the sums in local memory.
       if constexpr (W::scaled)
         if (mine != 0 && tile + 1 == a.tiles) {
           const f32x2 scales = Shape::scales(w.lane(), stage - w.lane() + steps * kWarpLanes, steps);
-          MK_UNROLL
-          for (u32 s = 0; s < Stages; ++s) sums[s].scale(s == strip ? scales : f32x2(1));
+          at_index<Stages>(strip, [&](u32 s) {
+            sums[s].scale(scales);
+            keep_copy(s);
+          });
         }
       release_stage(w);
     }

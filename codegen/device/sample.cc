@@ -161,6 +161,25 @@ MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
   return best;
 }
 
+// rank_in() counts the logits that are not below `logit`, for all threads. Logits are read only in strips
+// whose greatest one is not below it. Requires a row without changes.
+MK_INLINE u32 rank_in(const Worker& w, const Row& row, f32 logit) {
+  const Bins bins(w);
+  u64 count = 0;
+  for (u32 strip = w.thread; strip * kStripRows < row.vocab; strip += kConsumerThreads) {
+    if (plain_logit(row.best_value[strip]) < logit) continue;
+    for (u32 id = strip * kStripRows; id < (strip + 1) * kStripRows && id < row.vocab; ++id)
+      count += plain_logit(row.logits[id]) >= logit ? 1 : 0;
+  }
+  for (u32 mask = kWarpLanes / 2; mask > 0; mask /= 2) count += shuffle_xor(count, mask);
+  consumer_barrier();  // all threads have read the result of the search before
+  if (w.lane() == 0) bins.best[w.warp()] = count;
+  consumer_barrier();
+  count = 0;
+  for (u32 i = 0; i < kConsumerWarps; ++i) count += bins.best[i];
+  return (u32)count;
+}
+
 enum class Goal : u32 { kTotal, kTopK, kTopP, kSample };
 
 // Search is what a search adds up. Codes of a search by rank are ranks. Codes of a search by id are ids,
@@ -328,6 +347,10 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
     if (p->logprobs) logprobs->sampled = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }
   row.changes = {nullptr};
+  if (p->logprobs) {
+    const u32 rank = rank_in(*w, row, plain_logit(row.logits[choice.id]));
+    if (w->thread == 0) logprobs->rank = rank;
+  }
   u64 rank = likeliest;
   for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
     if (w->thread == 0) {

@@ -228,6 +228,21 @@ MK_INLINE f32 log_total(const Row& row, f32 greatest) {
   return log_of_mass(all > 0 ? all : 1);
 }
 
+// rank_in() counts the logits that are not below `logit`. The row must have no changes.
+MK_INLINE u32 rank_in(const Row& row, f32 logit) {
+  const u32x16 wanted = u32x16(order_of<u32>(logit));
+  u32 count = 0;
+  for (u32 first = 0; first < row.strips; first += kVector) {
+    const u32 strips = min(kVector, row.strips - first);
+    u32 left = lanes_of(row.best_orders(first, strips) >= wanted) & ((1u << strips) - 1);
+    for (; left != 0; left &= left - 1) {
+      const u32x16 orders = row.orders(first + (u32)__builtin_ctz(left));
+      count += (u32)__builtin_popcount(lanes_of(orders >= wanted));
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
@@ -263,6 +278,7 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   MkLogprobs& logprobs = ((MkLogprobs*)sample.logprobs)[sampled_before];
   const f32 top = logit_of_rank(likeliest), log_all = log_total(row, top);
   logprobs.sampled = plain_logit(row.logits[id]) - top - log_all;
+  logprobs.rank = rank_in(row, plain_logit(row.logits[id]));
   u64 rank = likeliest;
   for (u32 i = 0; i + 1 < p.logprobs && rank != 0; ++i) {
     logprobs.top_id[i] = id_of(rank);

@@ -114,7 +114,7 @@ template <WeightType Type>
 struct CodeSteps<Type, CodeType::kInteger, 4> : Bf16Steps, WordSteps<4> {
   typedef StripGroup Group;
   static constexpr u32 parts = cols / 2;
-  // Of the table's entries, a row has the 16 that its zero point says.
+  // group() chooses the 16 entries of the table that belong to a row's zero point.
   MK_INLINE static Group group(const char* p) {
     return {scales_of<Type>(p), (u32x16(16) - zeros_of<Type>(p)) * 0x10001u};
   }

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 13;
+constexpr uint32_t kAbiVersion = 15;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -187,8 +187,9 @@ struct MkLogprobs {
   float sampled;
   float top[kMaxTop];  // the likeliest first
   uint32_t top_id[kMaxTop];
+  uint32_t rank;  // of the sampled token: how many logits are at least as great as its own
 };
-static_assert(sizeof(MkLogprobs) == 164);
+static_assert(sizeof(MkLogprobs) == 168);
 
 // MkSample is what one request of a launch samples. Device addresses are integers.
 struct MkSample {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cassert>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,10 +10,21 @@
 
 namespace mkrt {
 
+// ErrorKind says what a caller of libmkrt can do about an error.
+enum class ErrorKind : uint8_t {
+  kInvalid,     // an argument or a file is wrong; another one may be right
+  kOutOfOrder,  // the call is right, but not now
+  kNoMemory,    // of the host or of the device
+  kNoDevice,    // the device is missing, or cannot run the artefact
+  kFault,       // the device failed; its session cannot go on
+  kTimeout,     // a wait inside the kernel outlasted its deadline; its session cannot go on
+};
+
 // An error message is in lower case, has no final period, and gives the actual and the required value. A
 // fault in a file reads `FILE: error: …`.
 struct Error {
   std::string message;
+  ErrorKind kind = ErrorKind::kInvalid;
 };
 
 // Result is a value, or the error that prevented it. value() requires ok(), and error() requires !ok().

@@ -11,7 +11,8 @@
 namespace mkrt {
 namespace {
 
-constexpr uint32_t kPackers = 4;  // blocks of mk_pack per multiprocessor
+constexpr CUresult kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+constexpr uint32_t kPackers = 4;      // blocks of mk_pack per multiprocessor
 
 class CudaDevice final : public Device {
  public:
@@ -107,6 +108,10 @@ class CudaDevice final : public Device {
     return to.empty() ? Status()
                       : check(driver_.copy_out_async(to.data(), from, to.size(), handle(stream)),
                               "copying from the device");
+  }
+  Status enqueue_copy(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes) override {
+    use();
+    return check(driver_.copy_async(to, from, bytes, handle(stream)), "copying on the device");
   }
   Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) override {
     use();
@@ -272,14 +277,15 @@ class CudaDevice final : public Device {
     return status;
   }
 
-  Status fail(const std::string& message) const {
-    return Error{fmt::format("{}: error: {}", name_.empty() ? "cuda" : name_, message)};
+  Status fail(const std::string& message, ErrorKind kind = ErrorKind::kNoDevice) const {
+    return Error{fmt::format("{}: error: {}", name_.empty() ? "cuda" : name_, message), kind};
   }
   Status check(CUresult result, const std::string& doing) const {
     if (result == 0) return {};
     const char* name = nullptr;
     driver_.error_name(result, &name);
-    return fail(fmt::format("{} gave {}", doing, name ? name : std::to_string(result)));
+    return fail(fmt::format("{} gave {}", doing, name ? name : std::to_string(result)),
+                result == kOutOfMemory ? ErrorKind::kNoMemory : ErrorKind::kFault);
   }
 
   const Driver& driver_;

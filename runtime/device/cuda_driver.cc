@@ -49,6 +49,7 @@ Result<const Driver*> load_driver() {
     find(driver.host_free, "cuMemFreeHost");
     find(driver.copy_in_async, "cuMemcpyHtoDAsync_v2");
     find(driver.copy_out_async, "cuMemcpyDtoHAsync_v2");
+    find(driver.copy_async, "cuMemcpyDtoDAsync_v2");
     find(driver.event_create, "cuEventCreate");
     find(driver.event_destroy, "cuEventDestroy_v2");
     find(driver.event_record, "cuEventRecord");

@@ -68,6 +68,7 @@ struct Driver {
   CUresult (*host_free)(void* memory);
   CUresult (*copy_in_async)(CUdeviceptr to, const void* from, size_t bytes, Handle stream);
   CUresult (*copy_out_async)(void* to, CUdeviceptr from, size_t bytes, Handle stream);
+  CUresult (*copy_async)(CUdeviceptr to, CUdeviceptr from, size_t bytes, Handle stream);
   CUresult (*event_create)(Handle* event, unsigned flags);
   CUresult (*event_destroy)(Handle event);
   CUresult (*event_record)(Handle event, Handle stream);

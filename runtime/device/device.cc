@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <new>
 
 namespace mkrt {
@@ -17,9 +19,22 @@ Result<uint64_t> Device::hold(const MappedFile& file, uint64_t offset) {
   return status.error();
 }
 
+Status Device::enqueue_copy(uint64_t /*stream*/, uint64_t to, uint64_t from, uint64_t bytes) {
+  std::array<std::byte, 256> piece;
+  Status status;
+  for (uint64_t at = 0; at < bytes && status.ok(); at += piece.size()) {
+    const std::span<std::byte> part = std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - at));
+    status = read(part, from + at);
+    if (status.ok()) status = write(to + at, part);
+  }
+  return status;
+}
+
 Result<std::byte*> Device::allocate_host(uint64_t bytes) {
   auto* memory = new (std::nothrow) std::byte[bytes];
-  if (!memory) return Error{fmt::format("{}: error: no memory of the host for {} bytes", name(), bytes)};
+  if (!memory)
+    return Error{fmt::format("{}: error: no memory of the host for {} bytes", name(), bytes),
+                 ErrorKind::kNoMemory};
   return memory;
 }
 

@@ -49,6 +49,8 @@ class Device {
   virtual Status enqueue_read(uint64_t /*stream*/, std::span<std::byte> to, uint64_t from) {
     return read(to, from);
   }
+  // Copies from one place of the device's memory to another. The places do not overlap.
+  virtual Status enqueue_copy(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes);
   // Runs one launch. MkSession and MkStep lie at the addresses `session` and `step`. `steps` equals
   // MkStep::steps: one kernel makes all steps itself, but kernels of grids are launched anew for each step.
   virtual Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) = 0;

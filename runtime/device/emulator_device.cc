@@ -55,7 +55,8 @@ class EmulatorDevice final : public Device {
   Result<uint64_t> allocate(uint64_t bytes) override {
     const size_t size = std::max<uint64_t>(1, bytes);
     auto* at = static_cast<std::byte*>(::operator new[](size, std::align_val_t(kAlignment), std::nothrow));
-    if (!at) return Error{fmt::format("emulator: error: no memory for {} bytes", bytes)};
+    if (!at)
+      return Error{fmt::format("emulator: error: no memory for {} bytes", bytes), ErrorKind::kNoMemory};
     spoil(at, size);
     const auto address = reinterpret_cast<uint64_t>(at);
     blocks_.emplace(address, Block{std::unique_ptr<std::byte[], Freed>(at), bytes});

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -113,7 +114,8 @@ class ProcessorDevice final : public Device {
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     auto mapping = std::make_shared<const Mapping>(bytes);
-    if (!mapping->ok()) return Error{fmt::format("cpu: error: no memory for {} bytes", bytes)};
+    if (!mapping->ok())
+      return Error{fmt::format("cpu: error: no memory for {} bytes", bytes), ErrorKind::kNoMemory};
     const uint64_t address = mapping->address();
     blocks_.emplace(address, std::move(mapping));
     return address;
@@ -159,7 +161,8 @@ class ProcessorDevice final : public Device {
     const std::string& wanted = artefact.manifest.target;
     if (!wanted.starts_with("x86-64-v") || wanted > target)
       return Error{fmt::format("cpu: error: the artefact is for {}, the processor runs {}", wanted,
-                               target.empty() ? "no target" : "up to " + target)};
+                               target.empty() ? "no target" : "up to " + target),
+                   ErrorKind::kNoDevice};
     Result<Code> code = load_code(artefact);
     if (!code.ok()) return code.error();
     code_.emplace(std::move(code.value()));
@@ -170,12 +173,14 @@ class ProcessorDevice final : public Device {
     for (uint32_t i = 0; i < manifest_.workers; ++i) {
       memories_.push_back(std::make_unique<Mapping>(manifest_.shared_bytes));
       if (!memories_.back()->ok())
-        return Error{fmt::format("cpu: error: no memory for a worker's {} bytes", manifest_.shared_bytes)};
+        return Error{fmt::format("cpu: error: no memory for a worker's {} bytes", manifest_.shared_bytes),
+                     ErrorKind::kNoMemory};
       threads_.push_back({i, ns_per_tick(), memories_.back()->address()});
     }
     auto crew = std::make_unique<Crew>(manifest_.workers);
     if (crew->size() < manifest_.workers)
-      return Error{fmt::format("cpu: error: no thread for worker {} of {}", crew->size(), manifest_.workers)};
+      return Error{fmt::format("cpu: error: no thread for worker {} of {}", crew->size(), manifest_.workers),
+                   ErrorKind::kNoMemory};
     crew_ = std::move(crew);
     return {};
   }
@@ -188,15 +193,20 @@ class ProcessorDevice final : public Device {
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     const auto* of = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
+    // Crew::run() takes a reference to each lambda: a copy of its captures would allocate memory in each
+    // step.
     if (code_->step) {
-      crew_->run([&](uint32_t i) { code_->step(of, with, &threads_[i]); });
+      const auto step_of = [&](uint32_t i) { code_->step(of, with, &threads_[i]); };
+      crew_->run(std::cref(step_of));
       return {};
     }
     for (uint32_t s = 0; s < steps; ++s)
-      for (size_t i = 0; i < launch_kinds_.size(); ++i)
-        crew_->run([&](uint32_t thread) {
+      for (size_t i = 0; i < launch_kinds_.size(); ++i) {
+        const auto grid_of = [&](uint32_t thread) {
           code_->grids[launch_kinds_[i]](of, with, manifest_.launches[i], &threads_[thread]);
-        });
+        };
+        crew_->run(std::cref(grid_of));
+      }
     return {};
   }
 

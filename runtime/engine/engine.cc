@@ -63,7 +63,11 @@ uint64_t Engine::submit(Request request) {
     longest = error_of(request, status);
   if (fault_ && longest.ok()) longest = *fault_;
   if (!longest.ok()) {
-    outcomes_.push_back({.id = id, .new_ids = {}, .samples = {}, .error = longest.error().message});
+    outcomes_.push_back({.id = id,
+                         .new_ids = {},
+                         .samples = {},
+                         .error = longest.error().message,
+                         .error_kind = longest.error().kind});
     return id;
   }
   Sequence sequence;
@@ -103,7 +107,15 @@ bool Engine::cancel(uint64_t id) {
 Status Engine::step() {
   if (idle()) return {};
   take_arrivals();
-  const Status status = launch();
+  return go_on(launch());
+}
+
+Status Engine::check() {
+  return fault_ ? Status(*fault_) : go_on(stepper_->check());
+}
+
+// Recovers from an error of the stepper, or ends all requests with it.
+Status Engine::go_on(const Status& status) {
   if (status.ok()) return status;
   if (stepper_->recover().ok()) {
     start_over(status.error());
@@ -121,7 +133,7 @@ void Engine::start_over(const Error& error) {
     request.pages.clear();
     request.fed = request.rows = request.kept_pages = 0;
     if (++request.losses == kMaxLosses)
-      end(request, FinishReason::kError, error.message);
+      end(request, FinishReason::kError, error);
     else
       roster_.waiting.emplace(request.order, std::move(request));
   }
@@ -152,19 +164,20 @@ EngineStats Engine::stats() const {
 }
 
 // Gives back a request's pages and makes its outcome.
-void Engine::end(Sequence& request, FinishReason reason, std::string error) {
+void Engine::end(Sequence& request, FinishReason reason, const Error& error) {
   (void)forget(request, pages_);  // fails by a bug only, which the next plan reports
   outcomes_.push_back({.id = request.id,
                        .new_ids = {request.tokens.begin() + request.prompt, request.tokens.end()},
                        .samples = std::move(request.samples),
                        .reason = reason,
-                       .error = std::move(error),
+                       .error = error.message,
+                       .error_kind = error.kind,
                        .cached_tokens = request.cached_tokens});
 }
 
 void Engine::fail_all(const Error& error) {
   fault_ = error;
-  const auto fail = [&](Sequence& request) { end(request, FinishReason::kError, error.message); };
+  const auto fail = [&](Sequence& request) { end(request, FinishReason::kError, error); };
   for (Sequence& request : roster_.running) fail(request);
   for (auto& [order, request] : roster_.waiting) fail(request);
   for (auto& [step, request] : later_) fail(request);

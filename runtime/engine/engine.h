@@ -24,6 +24,8 @@ class Stepper {
   virtual Status step(const Batch& batch, StepResult& result) = 0;
   // Makes steps possible again after an error, with pages that hold nothing. Error: they stay impossible.
   virtual Status recover() { return Error{"steps are impossible after an error"}; }
+  // Tells whether a step is possible, without running one. Errors: those of step() that are known already.
+  virtual Status check() { return {}; }
 };
 
 constexpr uint32_t kMaxLosses = 3;  // errors of the stepper, while a request runs and gets no token
@@ -72,6 +74,10 @@ class Engine {
   // Errors: the stepper's, if it does not recover. Such an error ends all requests and every later one.
   Status step();
 
+  // Asks the stepper whether steps are possible while no launch runs, and goes on after an error as step()
+  // does. Errors: those of step().
+  Status check();
+
   bool idle() const { return roster_.running.empty() && roster_.waiting.empty() && later_.empty(); }
   uint64_t clock() const { return clock_; }  // number of the next step, from 0
   EngineStats stats() const;
@@ -93,7 +99,8 @@ class Engine {
   Result<Batch> fill_batch();
   Status take_tokens();
   Result<bool> take_tokens(Sequence& request, size_t b);
-  void end(Sequence& request, FinishReason reason, std::string error = {});
+  void end(Sequence& request, FinishReason reason, const Error& error = {});
+  Status go_on(const Status& status);
   void start_over(const Error& error);
   void fail_all(const Error& error);
 

@@ -34,7 +34,8 @@ struct Outcome {
   std::vector<int32_t> new_ids;  // a stop id that ended them is the last
   std::vector<Sampled> samples;  // of new_ids, if log-probabilities were asked for
   FinishReason reason = FinishReason::kError;
-  std::string error;           // `NAME: error: FIELD: …`, or the stepper's error
+  std::string error;  // `NAME: error: FIELD: …`, or the stepper's error
+  ErrorKind error_kind = ErrorKind::kInvalid;
   uint32_t cached_tokens = 0;  // prompt tokens that were not fed, because the prefix cache had them
 };
 

@@ -80,6 +80,7 @@ void add_samples(const StepResult& result, size_t b, const MkSampling& sampling,
     if (sampling.logprobs == 0) continue;
     const MkLogprobs& of = result.logprobs[i];
     sampled.logprob = of.sampled;
+    sampled.rank = of.rank;
     for (size_t n = 0; n < std::min<size_t>(sampling.logprobs - 1, vocab); ++n)
       sampled.top.push_back({static_cast<int32_t>(of.top_id[n]), of.top[n]});
   }

@@ -32,10 +32,20 @@ struct Samples {
   std::span<const int32_t> stop_ids{};  // the last sampled token may be one of these
 };
 
+// last_sample() stands for a token: the one that request `request` of the launch before has sampled. The host
+// need not know it yet.
+constexpr int32_t last_sample(uint32_t request) {
+  return -1 - static_cast<int32_t>(request);
+}
+// request_of_sample() is the inverse. Requires a negative token.
+constexpr uint32_t request_of_sample(int32_t token) {
+  return static_cast<uint32_t>(-1 - int64_t{token});
+}
+
 // Batch has requests one after the other. Rows [row_begin[b], row_begin[b + 1]) are request b's next tokens,
 // and the last of them has position kv_len[b] - 1. A decode has one row, and a chunk of a prompt several.
 struct Batch {
-  std::span<const int32_t> tokens;     // [rows]
+  std::span<const int32_t> tokens;     // [rows], ids or last_sample()
   std::span<const int32_t> row_begin;  // [requests + 1], from 0
   std::span<const int32_t> kv_len;     // [requests], positions in the cache, including this step's
   PageTable pages;

@@ -42,8 +42,19 @@ Status check_sizes(const Batch& batch, const BatchLimits& limits) {
   return {};
 }
 
+// Checks that the launch before has the sample that a row of request b asks for.
+Status check_last_sample(size_t b, int32_t row, uint32_t from, SampledBefore sampled) {
+  if (from >= sampled.size())
+    return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which has {}", row,
+                    from, sampled.empty() ? "none" : fmt::format("{} requests", sampled.size()));
+  if (sampled[from] == 0)
+    return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which sampled nothing",
+                    row, from);
+  return {};
+}
+
 // Checks request b's rows. Requires check_sizes. Afterwards the rows of requests 0 to b lie within `tokens`.
-Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b) {
+Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b, SampledBefore sampled) {
   const int32_t begin = batch.row_begin[b], end = batch.row_begin[b + 1];
   const auto rows = static_cast<int64_t>(batch.tokens.size());
   const bool last = b + 1 == batch.kv_len.size();
@@ -54,8 +65,12 @@ Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b) {
                     last ? "" : "at most ", rows);
   for (int32_t row = begin; row < end; ++row) {
     const int32_t id = batch.tokens[static_cast<size_t>(row)];
-    if (id < 0 || static_cast<uint32_t>(id) >= limits.vocab)
+    if (id < 0 && !sampled.empty()) {
+      Status status = check_last_sample(b, row - begin, request_of_sample(id), sampled);
+      if (!status.ok()) return status;
+    } else if (id < 0 || static_cast<uint32_t>(id) >= limits.vocab) {
       return fault_of(b, "tokens: row {} has the id {}, expected 0 to {}", row - begin, id, limits.vocab - 1);
+    }
   }
   return {};
 }
@@ -181,7 +196,7 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b) {
   return std::min(given, pages_for(positions, limits.page_size));
 }
 
-Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen) {
+Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen, SampledBefore sampled) {
   constexpr uint8_t kLast = 253;
   if (seen.step.size() != limits.pages || seen.now >= kLast) {
     seen.step.assign(limits.pages, 0);
@@ -191,7 +206,7 @@ Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& see
   }
   if (Status status = check_sizes(batch, limits); !status.ok()) return status;
   for (size_t b = 0; b < batch.kv_len.size(); ++b) {
-    if (Status status = check_rows(batch, limits, b); !status.ok()) return status;
+    if (Status status = check_rows(batch, limits, b, sampled); !status.ok()) return status;
     if (Status status = check_length(batch, limits, b); !status.ok()) return status;
     if (Status status = check_pages(batch, limits, b, seen); !status.ok()) return status;
     if (Status status = check_samples(batch, limits, b); !status.ok()) return status;

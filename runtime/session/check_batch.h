@@ -36,6 +36,10 @@ struct PagesSeen {
   uint8_t now = 0;
 };
 
+// SampledBefore says for each request of the launch before whether its token may be an input of this launch.
+// No launch, or one of several steps, has none.
+using SampledBefore = std::span<const uint8_t>;
+
 // Returns how many pages of request b a launch may use. The pages hold the request's kv_len positions and the
 // tokens that it samples and feeds. The given pages and the context limit the number. Requires a batch that
 // has been checked.
@@ -51,12 +55,14 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 // - rows that do not rise from 0, or exceed the limit
 // - kv_len below the request's rows, beyond its pages, or beyond the context
 // - ids outside the vocabulary
+// - samples of the launch before that `sampled` does not have
 // - pages outside the cache
 // - pages that the launch writes, and uses elsewhere, too; several requests may read a page
 // - samples outside the ranges of MkSampling
 // - seen ids that are missing, or that no penalty applies to
 // - biases out of order, outside the vocabulary or outside their range
 // - biases that forbid every id, or allowed ids of which there are none
-Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
+Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen,
+                   SampledBefore sampled = {});
 
 }  // namespace mkrt

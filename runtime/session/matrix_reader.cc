@@ -131,7 +131,7 @@ Result<MatrixReader> MatrixReader::open(const Checkpoint& checkpoint, const std:
     const StoredTensor& t = *checkpoint.find(stored.factor);
     const float factor = value_at(t, 0);
     reader.factor_ = stored.divided ? 1 / factor : factor;
-    if (!std::isfinite(reader.factor_) || factor == 0)
+    if (!std::isfinite(factor) || !std::isfinite(reader.factor_) || factor == 0)
       return Error{fmt::format("{}: error: tensor \"{}\" is {}, expected a finite number but 0", t.file,
                                t.name, factor)};
   }

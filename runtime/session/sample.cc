@@ -59,6 +59,8 @@ void add_logprobs(std::span<const float> logits, size_t top, Sampled& sampled) {
   std::sort(all.begin(), all.end(), goes_before);
   const auto logprob = [&](float of) { return of - all.front().logit - log_total; };
   sampled.logprob = logprob(logit);
+  sampled.rank =
+      static_cast<uint32_t>(std::ranges::count_if(all, [&](const Candidate& c) { return c.logit >= logit; }));
   for (size_t i = 0; i < std::min(top, all.size()); ++i)
     sampled.top.push_back({static_cast<int32_t>(all[i].id), logprob(all[i].logit)});
 }

@@ -29,6 +29,7 @@ struct Sampled {
   int32_t id;
   float logprob = 0;              // 0 unless asked for
   std::vector<TokenLogprob> top;  // the likeliest first; of equal ones the lowest id first
+  uint32_t rank = 0;              // how many logits are at least as great as the id's; 0 unless asked for
 
   bool operator==(const Sampled&) const = default;
 };

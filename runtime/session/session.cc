@@ -2,14 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/session/fault.h"
 #include "runtime/session/session_state.h"
 
 namespace mkrt {
 namespace {
 
+Error out_of_order(std::string message) {
+  return {std::move(message), ErrorKind::kOutOfOrder};
+}
+
 Error is_under_way() {
-  return {"step: error: a step is under way: end it first"};
+  return out_of_order("step: error: a step is under way: end it first");
+}
+
+// Returns the status of work on the device, whose errors are faults.
+Status of_device(const Status& status) {
+  if (status.ok() || status.error().kind != ErrorKind::kInvalid) return status;
+  return Error{status.error().message, ErrorKind::kFault};
+}
+
+Error has_faulted() {
+  return {"step: error: the session had a fault and cannot go on", ErrorKind::kFault};
 }
 
 }  // namespace
@@ -33,7 +49,7 @@ const WeightsReport& Session::weights() const {
 Status Session::use_cache(const CacheOptions& options) {
   if (state_->begun != state_->ended) return is_under_way();
   if (state_->captured.settled())
-    return Error{"cache: error: a graph has a step of the session: it cannot take another cache"};
+    return out_of_order("cache: error: a graph has a step of the session: it cannot take another cache");
   if (Status status = state_->make_cache(options); !status.ok()) return status;
   state_->position = 0;
   Status status = state_->make_step();
@@ -80,17 +96,20 @@ MkStep Session::State::step_of(const Batch& batch) {
 }
 
 Status Session::State::check_step(const Batch& batch) {
-  if (faulted) return Error{"step: error: the session had a fault and cannot go on"};
+  if (faulted) return has_faulted();
   if (begun - ended == kMaxUnderWay)
-    return Error{fmt::format("step: error: {} steps are under way: end one first", kMaxUnderWay)};
+    return out_of_order(fmt::format("step: error: {} steps are under way: end one first", kMaxUnderWay));
   if (begun != ended && (several_steps || batch.steps() > 1))
-    return Error{"step: error: beside a launch of several steps there can be no other: end it first"};
-  return check_batch(batch, limits, seen);
+    return out_of_order("step: error: beside a launch of several steps there can be no other: end it first");
+  return check_batch(batch, limits, seen, sampled);
 }
 
 void Session::State::has_begun(StepMemory& step, const Batch& batch) {
   under_way[begun++ % kMaxUnderWay] = &step;
   several_steps = batch.steps() > 1;
+  sampled.clear();
+  for (size_t b = 0; b < batch.requests() && next && !several_steps; ++b)
+    sampled.push_back(batch.samples_of(b).limit == 1);
   if (!several_steps) ++serial;  // the number of several steps is known when they end
   if (!manifest.traced) return;
   traced.clear();
@@ -101,9 +120,9 @@ void Session::State::has_begun(StepMemory& step, const Batch& batch) {
 Status Session::State::begin(const Batch& batch) {
   StepMemory& step = steps[taken % kMaxUnderWay];
   if (Status status = step.fill(batch, step_of(batch)); !status.ok()) return status;
-  if (Status status = step.enqueue(options.stream, session_at); !status.ok()) {
+  if (Status status = step.enqueue(options.stream, session_at, next ? next_at() : 0); !status.ok()) {
     faulted = true;  // the stream may have some of the work
-    return status;
+    return of_device(status);
   }
   ++taken;
   has_begun(step, batch);
@@ -117,29 +136,32 @@ Status Session::State::end(StepResult& result) {
   if (status.ok()) status = step.read(result);
   faulted = faulted || !status.ok();
   if (status.ok() && several_steps) serial += result.steps;
-  return status;
+  return of_device(status);
 }
 
 Status Session::begin_step(const Batch& batch) {
   State& s = *state_;
   if (s.device->capturing(s.options.stream))
-    return Error{"step: error: the stream is being captured: a step is put there by capture_step"};
+    return out_of_order("step: error: the stream is being captured: a step is put there by capture_step");
   if (Status status = s.check_step(batch); !status.ok()) return status;
   return s.begin(batch);
 }
 
 Status Session::capture_step(const Samples& max) {
   State& s = *state_;
-  if (!s.device->capturing(s.options.stream)) return Error{"step: error: the stream is not being captured"};
+  if (!s.device->capturing(s.options.stream))
+    return out_of_order("step: error: the stream is not being captured");
   if (Status status = s.captured.settle(max); !status.ok()) return status;
-  return s.captured.enqueue(s.options.stream, s.session_at);
+  return s.captured.enqueue(s.options.stream, s.session_at, 0);
 }
 
 Status Session::fill_step(const Batch& batch) {
   State& s = *state_;
-  if (!s.captured.settled()) return Error{"step: error: no step was captured"};
+  if (!s.captured.settled()) return out_of_order("step: error: no step was captured");
   if (Status status = s.check_step(batch); !status.ok()) return status;
   if (s.begun != s.ended && s.under_way[s.ended % kMaxUnderWay] == &s.captured) return is_under_way();
+  if (std::ranges::any_of(batch.tokens, [](int32_t token) { return token < 0; }))
+    return Error{"step: error: tokens: a captured step takes ids, found the sample of the step before"};
   if (Status status = s.captured.fill(batch, s.step_of(batch)); !status.ok()) return status;
   s.has_begun(s.captured, batch);
   return {};
@@ -147,8 +169,12 @@ Status Session::fill_step(const Batch& batch) {
 
 Status Session::end_step(StepResult& result) {
   State& s = *state_;
-  if (s.begun == s.ended) return Error{"step: error: no step is under way"};
+  if (s.begun == s.ended) return out_of_order("step: error: no step is under way");
   return s.end(result);
+}
+
+bool Session::has_step_under_way() const {
+  return state_->begun != state_->ended;
 }
 
 uint64_t Session::logits_address() const {
@@ -200,7 +226,7 @@ Status Session::step(const Batch& given, StepResult& result, float* logits) {
 Status Session::step(std::span<const int32_t> tokens, const Samples& samples, StepResult& result,
                      float* logits) {
   State& s = *state_;
-  if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
+  if (s.faulted) return has_faulted();
   const auto count = static_cast<int64_t>(tokens.size());
   if (tokens.empty() || tokens.size() > s.limits.max_tokens)
     return Error{fmt::format("step: error: {} tokens, expected 1 to {}", count, s.limits.max_tokens)};

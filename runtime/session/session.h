@@ -111,6 +111,7 @@ class Session {
   // Errors: those of step(); too many launches are under way, or none.
   Status begin_step(const Batch& batch);
   Status end_step(StepResult& result);
+  bool has_step_under_way() const;
   // capture_step() puts a launch into the graph that is captured on the session's stream. The launch fits any
   // batch whose requests sample no more than `max`.
   //

@@ -21,8 +21,10 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 // Finds the tensors and symbols that the runtime needs by name.
 Status Session::State::find_names() {
-  for (const ManifestTensor& t : manifest.outputs)
+  for (const ManifestTensor& t : manifest.outputs) {
     if (t.name == "logits") logits = &t;
+    if (t.name == "next") next = &t;
+  }
   std::vector<std::string> lists;
   for (const ManifestSymbol& s : manifest.symbols) {
     const auto max = static_cast<uint32_t>(s.hi);
@@ -156,6 +158,7 @@ Status Session::State::open(const Artefact& artefact, const std::function<Status
 
 Status Session::State::make_step() {
   const ResultMemory results{session.fault, result_bytes(limits)};
+  sampled.reserve(limits.max_requests);
   for (StepMemory& step : steps)
     if (Status status = step.reserve(*device, limits, results); !status.ok()) return status;
   if (Status status = captured.reserve(*device, limits, results); !status.ok()) return status;

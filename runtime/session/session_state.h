@@ -26,7 +26,8 @@ struct Session::State {
   bool several_steps = false;         // in the newest launch
   std::vector<TracedRequest> traced;  // of the newest launch, if the kernel is traced
   StepResult own_result;              // for the session's own sequence
-  const ManifestTensor* logits = nullptr;
+  std::vector<uint8_t> sampled;       // by request of the newest launch: 1 if it sampled one token
+  const ManifestTensor *logits = nullptr, *next = nullptr;
   BatchLimits limits;
   CacheSpace cache;
   PagesSeen seen;
@@ -79,6 +80,7 @@ struct Session::State {
   Status begin(const Batch& batch);
   void has_begun(StepMemory& step, const Batch& batch);
   Status end(StepResult& result);
+  uint64_t next_at() const { return session.workspace + next->offset; }
   uint64_t logits_at() const { return session.workspace + logits->offset; }
 };
 

@@ -97,6 +97,7 @@ Status StepMemory::reserve(Device& device, const BatchLimits& limits, const Resu
       sizeof(MkStep) + sizeof(MkFault) + limits.max_requests * sizeof(MkSample) + words * sizeof(int32_t);
   constexpr uint64_t pieces = sizeof(Layout) / sizeof(uint64_t);
   sizes_.reserve(limits.max_requests);
+  runs_.reserve(limits.max_tokens);
   return grow(bytes + pieces * kAlignment);
 }
 
@@ -147,6 +148,20 @@ void StepMemory::bring_rows(const Batch& batch) {
     slot[b] = static_cast<int32_t>(b);
   }
   if (!settled_) brought_ = at_.page_index + static_cast<uint64_t>(pages) * sizeof(int32_t);
+}
+
+void StepMemory::find_last_samples(const Batch& batch) {
+  runs_.clear();
+  for (uint32_t row = 0; row < batch.tokens.size(); ++row) {
+    if (batch.tokens[row] >= 0) continue;
+    const uint32_t request = request_of_sample(batch.tokens[row]);
+    const bool follows = !runs_.empty() && runs_.back().row + runs_.back().count == row &&
+                         runs_.back().request + runs_.back().count == request;
+    if (follows)
+      ++runs_.back().count;
+    else
+      runs_.push_back({row, request, 1});
+  }
 }
 
 void StepMemory::bring_samples(const Batch& batch) {
@@ -217,6 +232,7 @@ Status StepMemory::fill(const Batch& batch, MkStep step) {
                     entries, limits_.pages)};
   }
   bring_rows(batch);
+  find_last_samples(batch);
   bring_samples(batch);
   step.input[0] = memory_ + at_.tokens;
   step.input[1] = memory_ + at_.positions;
@@ -230,12 +246,16 @@ Status StepMemory::fill(const Batch& batch, MkStep step) {
   return {};
 }
 
-Status StepMemory::enqueue(uint64_t stream, uint64_t session) {
+Status StepMemory::enqueue(uint64_t stream, uint64_t session, uint64_t next) {
+  constexpr uint64_t kToken = sizeof(int32_t);
   const std::span<std::byte> host(host_, at_.end);
   const std::span<std::byte> sampled = host.subspan(at_.sampled);
   const std::span<std::byte> first =
       together() ? host.subspan(at_.fault) : host.subspan(at_.fault, sizeof(MkFault));
   Status s = device_->enqueue_write(stream, memory_, host.first(brought_));
+  for (size_t i = 0; i < runs_.size() && s.ok(); ++i)
+    s = device_->enqueue_copy(stream, memory_ + at_.tokens + runs_[i].row * kToken,
+                              next + runs_[i].request * kToken, runs_[i].count * kToken);
   if (s.ok()) s = device_->launch(stream, session, memory_, steps_);
   if (s.ok()) s = device_->enqueue_read(stream, first, results_.fault);
   if (s.ok() && !together()) s = device_->enqueue_read(stream, sampled, memory_ + at_.sampled);

@@ -50,8 +50,9 @@ class StepMemory {
   Status fill(const Batch& batch, MkStep step);
 
   // Puts the batch on the stream: copies to the device, the launch, and copies of the session's fault and the
-  // samples back. Errors: the device's.
-  Status enqueue(uint64_t stream, uint64_t session);
+  // samples back. `next` is the address of the tokens that the launch before has sampled, by request. Errors:
+  // the device's.
+  Status enqueue(uint64_t stream, uint64_t session, uint64_t next);
   // Waits until the stream has done that work, or with a settled layout until the stream has done all work.
   // Errors: the device's.
   Status wait(uint64_t stream);
@@ -84,6 +85,7 @@ class StepMemory {
   Status grow(uint64_t bytes);
   void release();
   void bring_rows(const Batch& batch);
+  void find_last_samples(const Batch& batch);
   void bring_samples(const Batch& batch);
   template <class T>
   T* at(uint64_t offset) const {
@@ -101,6 +103,11 @@ class StepMemory {
   Layout at_{};                         // of the newest batch
   uint64_t brought_ = 0;                // bytes of the batch that are copied to the device
   std::vector<SampleSizes> sizes_;      // of each request of the newest batch
+  // SampleRun is consecutive rows whose tokens are the samples of consecutive requests of the launch before.
+  struct SampleRun {
+    uint32_t row, request, count;
+  };
+  std::vector<SampleRun> runs_;  // of the newest batch
 };
 
 }  // namespace mkrt

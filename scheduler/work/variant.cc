@@ -5,6 +5,7 @@
 #include "ir/tasks.h"
 #include "runtime/abi/abi.h"
 #include "scheduler/machine/ceil.h"
+#include "scheduler/work/loop_slots.h"
 
 namespace mkc {
 namespace {
@@ -12,38 +13,24 @@ namespace {
 // Tokens times strips whose epilogues take reduce_ns. Estimate: about 40 instructions for each of their rows.
 constexpr int64_t kEpilogueElements = 128;
 
-// The instructions of a warp for a K slice's part of a tile, 64 columns, by Mma64 with weights of E4M3. They
-// are counted from machine code for sm_89 (ptxas 13.0, 2026-11-25; docs/decisions/081-fp8-activations.md).
-struct PartCode {
-  double strip, part;  // of each of the warp's strips, and of all
-};
-constexpr PartCode kBf16Rows{103, 129}, kBf16Block{147, 92}, kFp8Rows{30, 188}, kFp8Block{58, 188};
-PartCode part_code(const mkrt::WeightFormat& format, bool fp8) {
-  if (!format.e4m3()) return {0, 0};  // not counted
-  if (fp8) return format.grouped() ? kFp8Block : kFp8Rows;
-  return format.grouped() ? kBf16Block : kBf16Rows;
-}
-
 // Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
 // multiplies a block's part of a tile and reads it from shared memory. Activations are written to shared
 // memory once, and each warp of a group reads them. The copies use the bandwidth of shared memory, too.
-// Four warps issue an instruction each clock.
-Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, const mkrt::WeightFormat& format, bool fp8) {
+// Fp8: activations and weights are multiplied as 8-bit floats, of half the bytes.
+Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, bool fp8) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
                  strip_warps = std::min(warps / groups, strips);
-  const double x_bytes = static_cast<double>(pass * part / kTileRows) / (fp8 ? 2 : 1);
-  const double shared_bytes = format.bytes_of(strips * part) * (groups + 1.0) + x_bytes * (strip_warps + 1.0);
+  const double x_bytes = static_cast<double>(pass * part / kTileRows);
+  const double shared_bytes =
+      (strips * part * (groups + 1.0) + x_bytes * (strip_warps + 1.0)) / (fp8 ? 2 : 1);
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
   const double mma_per_ns = fp8 ? m.mma_fp8_per_ns : m.mma_per_ns;
   const double mma_ns =
       strips * part / 2 * groups * double{mkrt::kWarpTokens} / (mma_per_ns * groups * strip_warps / warps);
-  const PartCode code = part_code(format, fp8);
-  const double strips_of_warp = static_cast<double>(ceil_of(strips, strip_warps));
-  const double code_ns = (strips_of_warp * code.strip + code.part) * warps / 4 / m.clock_mhz * 1000;
   Variant v{mkrt::kMma64Tokens,
-            strips * part / std::max({shared_ns, mma_ns, code_ns}),
+            strips * part / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),
             m.activations_ns,
             strips,
@@ -51,6 +38,24 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, const mkrt::Wei
   v.min_ns = m.l2_ns;
   v.barrier_ns = m.barrier_ns;
   v.epilogues = static_cast<uint32_t>(ceil_of(strips * pass, kEpilogueElements));
+  return v;
+}
+
+// Bounds the rate of operands by the issue slots of a variant, 0 for none. `warps` of a worker issue `slots`
+// each for 16 rows and `bytes` of operands. A slot's time follows from mma8_bytes_per_ns.
+void bound_by_issue(const Machine& m, double slots, double warps, double bytes, Variant& v) {
+  if (slots == 0) return;
+  const double slot_ns = mkrt::kStageBytes / m.mma8_bytes_per_ns / (kMma8Slots * mkrt::kConsumerWarps);
+  v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns));
+}
+
+// Mma64 with activations of 8-bit floats. The slots that all strips of a warp share are divided among them.
+Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips) {
+  Variant v = mma64(m, tokens, strips, true);
+  const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(v.x_rows));
+  const auto of_warp = static_cast<double>(ceil_of(strips, mkrt::kConsumerWarps / groups));
+  const Fp8Slots slots = fp8_slots(type);
+  bound_by_issue(m, slots.strip + slots.part / of_warp, groups, v.x_bytes, v);
   return v;
 }
 
@@ -96,20 +101,29 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       static_cast<uint32_t>(tokens), type, grid.body == BodyKind::kExpert ? mkrt::kExpert : strips,
       warpgroups ? wgmma_from(program, grid) : 0);
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kFmaTokens));
-  const mkrt::WeightFormat format = mkrt::weight_format(type);
   const uint32_t from = fp8_from(program, grid);
-  const bool fp8 = from != 0 && tokens >= int64_t{from};
-  if (fp8) return mma64(m, tokens, strips, format, fp8);
+  if (from != 0 && tokens >= int64_t{from}) return mma64_fp8(m, tokens, type, strips);
+  const LoopSlots slots = loop_slots(type);
   switch (variant) {
     case mkrt::ProductVariant::kFma:
       if (tokens > 1) return {mkrt::kFmaTokens, m.fma16_bytes_per_ns, rows, 0, strips};
       [[fallthrough]];
-    case mkrt::ProductVariant::kMma8:
-      return {mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
-    case mkrt::ProductVariant::kMma32:
-      return mma32(m, tokens, strips);
-    case mkrt::ProductVariant::kMma64:
-      return mma64(m, tokens, strips, format, fp8);
+    case mkrt::ProductVariant::kMma8: {
+      Variant v{mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
+      bound_by_issue(m, slots.mma8, mkrt::kConsumerWarps, mkrt::kStageBytes, v);
+      return v;
+    }
+    case mkrt::ProductVariant::kMma32: {
+      Variant v = mma32(m, tokens, strips);
+      bound_by_issue(m, tokens <= mkrt::kMma32Tokens / 2 ? slots.mma16 : slots.mma32, mkrt::kConsumerWarps,
+                     mkrt::kStageBytes, v);
+      return v;
+    }
+    case mkrt::ProductVariant::kMma64: {
+      Variant v = mma64(m, tokens, strips, false);
+      bound_by_issue(m, slots.mma64, mkrt::warp_groups(static_cast<uint32_t>(v.x_rows)), v.x_bytes, v);
+      return v;
+    }
     case mkrt::ProductVariant::kWgmma128:
       return wgmma128(m, tokens, strips);
   }

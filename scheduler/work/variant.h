@@ -19,7 +19,8 @@ struct Variant {
   uint32_t epilogues = 1;  // epilogues of a pass, one after the other
 };
 
-// Returns the variant that multiplies `strips` strips of a weight with `tokens` rows.
+// Returns the variant that multiplies `strips` strips of a weight with `tokens` rows. Its rates include the
+// time of unpacking.
 Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens,
                    mkrt::WeightType type, uint32_t strips);
 
@@ -27,8 +28,7 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
 // warp loads its K slice's activations. Warps without a strip rest.
 void share_k_slices(Variant& variant, uint32_t parts, uint32_t strips);
 
-// Rates and sizes of a variant are those of operands. Less is stored of a format that is unpacked. The time
-// of the unpacking itself is not known.
+// Rates and sizes of a variant are those of operands. Less is stored of a format that is unpacked.
 void to_stored_bytes(Variant& variant, const mkrt::WeightFormat& format);
 
 }  // namespace mkc

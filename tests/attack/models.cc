@@ -1,7 +1,8 @@
 // attack_models checks random models and settings against float64, and settings against each other bit by
 // bit. Each case runs in a process of its own.
 //
-//   attack_models --seed 1 --count 1000 [--from 0] [--report models.jsonl] [--seconds 120] [--quiet]
+//   attack_models --seed 1 --count 1000 [--from 0] [--coding mxfp4] [--report models.jsonl] [--seconds 120]
+//     [--quiet]
 //
 // The report gets a line of JSON for each case, and the summary says where to go on. Exit status 1: some case
 // was wrong, failed, crashed or timed out.
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 
 #include "tests/apart.h"
@@ -29,7 +31,8 @@ struct Arguments {
   uint64_t seed = 1, count = 100, from = 0;
   uint32_t seconds = 200;  // processor time that a case may take
   std::string report;
-  std::string keep;  // directory for checkpoints of cases that fail; "": none
+  std::string keep;                         // directory for checkpoints of cases that fail; "": none
+  std::optional<reference::Coding> coding;  // of the weights of all cases
   bool quiet = false;
 };
 
@@ -107,7 +110,7 @@ int run(const Arguments& arguments) {
   const Clock::time_point begun = Clock::now();
   Totals totals;
   for (uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
-    const ModelCase c = make_case(arguments.seed, number);
+    const ModelCase c = make_case(arguments.seed, number, arguments.coding);
     const Clock::time_point case_begun = Clock::now();
     const CaseResult r = run_case_apart(c, directory, arguments.seconds);
     totals.add(c, r);
@@ -150,6 +153,10 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", arguments.seconds, "of the processor that a case may take");
   app.add_option("--report", arguments.report, "file that gets a line of JSON for each case");
   app.add_option("--keep", arguments.keep, "directory for the checkpoints of cases that fail");
+  std::map<std::string, reference::Coding> codings;
+  for (const reference::Coding coding : reference::kCodings) codings[reference::coding_name(coding)] = coding;
+  app.add_option("--coding", arguments.coding, "coding of the weights of all cases; default: random, or none")
+      ->transform(CLI::CheckedTransformer(codings));
   app.add_flag("--quiet", arguments.quiet, "print only cases that fail, and the summary");
   CLI11_PARSE(app, argc, argv);
   return mkc::attack::run(arguments);

@@ -155,9 +155,10 @@ nlohmann::json json_of(const Setting& s) {
 }
 
 // Chooses a coding that the shape's sizes allow: codes of 4 bits come in words of 8, and in whole groups.
-void choose_coding(Dice& dice, Shape& s) {
+void choose_coding(Dice& dice, std::optional<reference::Coding> asked, Shape& s) {
   using enum reference::Coding;
   s.coding = dice.of(std::vector(std::begin(reference::kCodings), std::end(reference::kCodings)));
+  if (asked) s.coding = *asked;
   s.code_group = dice.of<int>({0, 32, 64});
   s.code_bits = s.coding == kAwq ? 4 : dice.of<int>({4, 8});
   s.code_zeros = dice.one_in(2);
@@ -170,7 +171,7 @@ void choose_coding(Dice& dice, Shape& s) {
 
 }  // namespace
 
-ModelCase make_case(uint64_t seed, uint64_t number) {
+ModelCase make_case(uint64_t seed, uint64_t number, std::optional<reference::Coding> coding) {
   Dice dice{std::mt19937_64(seed * 1'000'003 + number)};
   ModelCase c;
   c.number = number;
@@ -183,7 +184,7 @@ ModelCase make_case(uint64_t seed, uint64_t number) {
   c.lengths = choose_lengths(dice, c.shape);
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
   for (int i = 0; i < 2; ++i) c.settings.push_back(choose_setting(dice));
-  if (dice.one_in(4)) choose_coding(dice, c.shape);
+  if (dice.one_in(4) || coding) choose_coding(dice, coding, c.shape);
   return c;
 }
 

@@ -8,6 +8,7 @@
 #include "codegen/mode.h"
 #include "frontend/request.h"
 #include "runtime/session/kv_cache.h"
+#include "tests/reference/coding.h"
 #include "tests/reference/model.h"
 
 namespace mkc::attack {
@@ -42,7 +43,8 @@ struct ModelCase {
   std::vector<Setting> settings;
 };
 
-ModelCase make_case(uint64_t seed, uint64_t number);
+// `coding` is that of the weights; nothing: a random one in one case of four, else none.
+ModelCase make_case(uint64_t seed, uint64_t number, std::optional<reference::Coding> coding = {});
 
 // Returns one JSON object.
 std::string to_json(const ModelCase& c);

@@ -164,7 +164,8 @@ class Browser:
         else:
             self.evaluate("document.activeElement.value = ''")
 
-    def screenshot(self, file):
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+    def screenshot(self, file, **more):
+        """Writes what the page shows as a PNG. `more` are parameters of Page.captureScreenshot, such as clip."""
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **more)["data"]
         with open(file, "wb") as out:
             out.write(base64.b64decode(data))

@@ -265,6 +265,16 @@ class ServeTest(ServerCase):
                 self.assertEqual(server.metric("mkc_device_restarts_total"), restarts)
         self.assertEqual(server.get("/health")[0], 200)
 
+    def test_an_idle_process_of_the_device_is_replaced(self):
+        """Nobody has to ask for it."""
+        arguments, options = serve()
+        server = self.start(*arguments, **options)
+        expected, device = self.text_of(server), self.device_of(server)
+        os.kill(device, signal.SIGKILL)
+        server.until(lambda: server.metric("mkc_device_restarts_total") == 1 and server.get("/health")[0] == 200)
+        self.assertNotIn(self.device_of(server), (None, device))
+        self.assertEqual(self.text_of(server), expected)
+
     def test_another_process_of_the_device_has_no_connections(self):
         """A connection that a process of the device has, too, would stay open when the server closes it."""
         arguments, options = serve("--client-timeout", 2)
@@ -327,9 +337,7 @@ class ServeTest(ServerCase):
         self.assertGreater(json.loads(done.stdout)["times"]["all"]["measured_us"], 0)
         device = self.device_of(server)
         os.kill(device, signal.SIGKILL)
-        self.is_error(server.get("/debug/step"), 500, "device_error", "the device's process was ended by signal 9")
-        self.is_error(server.get("/debug/step"), 500, "device_error", "the device's process does not run")
-        self.assertEqual(server.get("/health")[0], 200)
+        server.until(lambda: server.metric("mkc_device_restarts_total") == 1)
         self.assertEqual(server.post(COMPLETIONS, body)[1]["choices"], expected)
         self.assertEqual(server.get("/debug/step")[1]["requests"], [{"rows": 1, "kv_len": 24}])
 

@@ -163,6 +163,48 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
   CHECK(some.steps == 9);
 }
 
+// Returns what requests of one row each sample in `steps` launches. With `ahead`, a launch begins before the
+// one before has ended, and its inputs are the samples of that launch. Requests change places each time.
+std::vector<std::vector<int32_t>> in_turn(const test::Model& model, bool ahead, uint32_t steps) {
+  mkrt::SessionOptions options;
+  options.cache.pages = 6;
+  test::Opened opened = model.open(options);
+  std::vector<int32_t> tokens{5, 9, 14};
+  std::vector<std::vector<int32_t>> out;
+  const auto end = [&] {
+    mkrt::StepResult result;
+    REQUIRE(opened.session.end_step(result).ok());
+    out.push_back(result.ids);
+  };
+  std::vector<mkrt::Samples> warm(3);
+  for (mkrt::Samples& of : warm) of.sampling = kWarm;
+  for (uint32_t step = 0; step < steps; ++step) {
+    const std::vector<int32_t> rows{0, 1, 2, 3}, kv_len(3, static_cast<int32_t>(step + 1)), begin{0, 1, 2, 3};
+    std::vector<int32_t> pages;
+    for (uint32_t b = 0; b < 3; ++b) {
+      const uint32_t request = (b + step) % 3;  // its place in the step before is one further
+      pages.push_back(static_cast<int32_t>(request));
+      if (step > 0) tokens[b] = ahead ? mkrt::last_sample((b + 1) % 3) : out.back()[(b + 1) % 3];
+    }
+    for (mkrt::Samples& of : warm) of.sampling.position = step;
+    REQUIRE(opened.session.begin_step({tokens, rows, kv_len, {begin, pages}, warm}).ok());
+    if (!ahead || step > 0) end();
+  }
+  if (ahead) end();
+  return out;
+}
+
+TEST_CASE("a launch takes the samples of the one before on the device, which the host does not know yet") {
+  for (const Mode mode : {Mode::kMegakernel, Mode::kKernels}) {
+    const test::Model model(weights("llama", reference::Type::kF32),
+                            {.workers = 3, .race = true, .mode = mode});
+    const std::vector<std::vector<int32_t>> expected = in_turn(model, false, 9);
+    CHECK(expected.size() == 9);
+    CHECK(expected[1] != expected[2]);
+    CHECK(in_turn(model, true, 9) == expected);
+  }
+}
+
 TEST_CASE("the engine gives the same outcomes for any number of steps a launch") {
   const test::Model model(weights("llama", reference::Type::kF32),
                           {.workers = 3, .max_tokens = 8, .max_requests = 4});

@@ -18,7 +18,7 @@ class CommandTest(Command):
         self.assertRegex(out.decode(), r"^mkc \d+\.\d+\.\d+( \([0-9a-f]{12}(-dirty)?\))?\n$")
         code, out, _ = self.mkc("--help")
         self.assertEqual(code, 0)
-        for command in ("compile", "run", "serve", "check", "inspect", "explain", "simulate", "trace", "doctor"):
+        for command in ("compile", "run", "serve", "check", "inspect", "explain", "simulate", "trace", "report", "doctor"):
             self.assertIn(command, out.decode())
             self.assertEqual(self.mkc(command, "--help")[0], 0)
 

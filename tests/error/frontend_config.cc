@@ -117,6 +117,12 @@ TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format i
             "\"auto_round:auto_awq\" or null");
   CHECK(error("modelopt", "\"quant_algo\": \"MXFP8\"") ==
         key + "quant_algo is \"MXFP8\", expected \"NVFP4\" or \"FP8\"");
+  const std::string floats =
+      "\"data_type\": \"fp\", \"fmt\": \"e4m3\", \"packing_format\": \"auto_round:fp8\", ";
+  CHECK(error("auto-round", floats + "\"bits\": 8, \"weight_block_size\": [128, 128]").empty());
+  CHECK(error("auto-round", floats + "\"bits\": 4") == key + "bits is 4, expected 8");
+  CHECK(error("auto-round", "\"data_type\": \"mx_fp\", \"bits\": 4") ==
+        key + "data_type is \"mx_fp\", expected \"int\" or \"fp\" or null");
   for (const char* good : {"gptq", "awq", "auto-round"}) CHECK(error(good, "\"bits\": 4").empty());
   CHECK(error("modelopt", "\"quant_algo\": \"NVFP4\"").empty());
 }
@@ -144,6 +150,8 @@ TEST_CASE("patterns and groups of a quantized config without a checkpoint are ch
         key + "modules_to_not_convert is \"lm_head\", expected a list of modules");
   CHECK(from_error(quantized(gptq + "\"ignore\": [\"re:(\"]}"))
             .starts_with(key + "ignore has \"re:(\", expected a regular expression: "));
+  CHECK(from_error(quantized(gptq + "\"ignore\": [\"re:((.*)*)*\\\\d\\\\d\"]}"))
+            .starts_with("error: pattern \"re:((.*)*)*\\d\\d\" against module \"model.layers.0."));
   CHECK(from_error(quantized(gptq + "\"group_size\": \"a\"}")) ==
         key + "group_size is \"a\", expected a number of columns, or -1");
   for (const char* group : {"16", "24", "64"})
@@ -151,7 +159,7 @@ TEST_CASE("patterns and groups of a quantized config without a checkpoint are ch
           fmt::format("error: group_size is {}, expected a multiple of 32 that divides the 32 columns of "
                       "\"model.layers.0.self_attn.q_proj.weight\"",
                       group));
-  CHECK(quantized(gptq + "\"group_size\": 32}").empty());
+  CHECK(quantized(gptq + "\"group_size\": -1}").empty());
 }
 
 TEST_CASE("quantized weights of schemes that no weight format is for are refused") {

@@ -12,7 +12,7 @@ import unittest
 
 from command import CACHE, FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
 
-COMMANDS = ("compile", "run", "chat", "serve", "check", "inspect", "doctor", "explain", "simulate", "trace", "completions", "man")
+COMMANDS = ("compile", "run", "chat", "serve", "check", "inspect", "quantize", "doctor", "explain", "simulate", "trace", "completions", "man")
 
 
 class OutputTest(Command):
@@ -77,7 +77,7 @@ class OutputTest(Command):
 
     def test_unknown_names_are_named(self):
         hint = "\nRun mkc --help for the commands and mkc COMMAND --help for options.\n"
-        known = "compile, run, chat, serve, check, inspect, doctor, explain, simulate, trace, completions, man"
+        known = "compile, run, chat, serve, check, inspect, quantize, doctor, explain, simulate, trace, report, completions, man"
         for arguments, fault in (
                 ((), f"no command, expected one of {known}"),
                 (("complie", "x"), f"unknown command complie, did you mean compile?; known are {known}"),

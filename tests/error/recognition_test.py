@@ -171,10 +171,16 @@ class RecognitionTest(Command):
 
     def test_caches_that_do_not_fit_the_memory(self):
         (self.dir / "f.jsonl").write_text('{"prompt_ids": [1]}\n')
-        code, _, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl", "--pages", 2**30)
+        expected = r"^--pages: error: \d+ GB of weights and 1073741824 pages of the cache do not fit in the \d+ GB of cpu\n$"
+        command = ("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl")
+        code, _, err = self.mkc(*command, "--pages", 2**30, MKC_CACHE=str(self.dir / "cache"))
         self.assertEqual(code, 1)
-        self.assertRegex(err, r"^--pages: error: \d+ GB of weights and 1073741824 pages of the cache do not fit in the \d+ GB "
-                         r"of cpu\n$")
+        self.assertRegex(err, expected)
+        self.assertEqual(list(self.dir.rglob("*.so")), [])  # no code was made
+        self.assertEqual(self.mkc(*command)[0], 0)
+        code, _, err = self.mkc(*command, "--pages", 2**30)  # the code is cached
+        self.assertEqual(code, 1)
+        self.assertRegex(err, expected)
 
     def test_keys_that_would_change_the_computation_are_refused(self):
         for key, value, said in (("attn_logit_softcapping", 50.0, "50"), ("final_logit_softcapping", 30.0, "30"),

@@ -243,6 +243,15 @@ SOFTGPU_API cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t
   }
   return do_in_stream(stream, to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
+SOFTGPU_API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
+  {
+    Lock lock(driver().mutex);
+    if (!driver().on_device(from, bytes)) return kInvalidValue;
+  }
+  return do_in_stream(stream, to, bytes, [=] {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+}
 SOFTGPU_API cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void* stream) {
   const int put =
       do_in_stream(stream, from, bytes, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });

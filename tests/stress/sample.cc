@@ -211,6 +211,7 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
     const mkrt::MkLogprobs& of = logprobs[i];
     mkrt::Sampled& d =
         out.sampled.emplace_back(mkrt::Sampled{static_cast<int32_t>(next[i]), asked ? of.sampled : 0, {}});
+    if (asked) d.rank = of.rank;
     for (uint32_t k = 0; k + 1 < asked; ++k) d.top.push_back({static_cast<int32_t>(of.top_id[k]), of.top[k]});
   }
   out.races = races.size();
@@ -219,8 +220,10 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
 
 TEST_CASE("drawing has no race, as each of its barriers left out has") {
   const std::string barrier = "consumer_barrier";
+  // The first barrier of rank_in() is not tried: the search before it, for the total, has barriers as well.
   const std::vector<std::vector<SiteEdit>> mutants = {{{"8greatestE", barrier, 0, drop}},
                                                       {{"8greatestE", barrier, 1, drop}},
+                                                      {{"7rank_inE", barrier, 1, drop}},
                                                       {{"total_bins", barrier, 0, drop}},
                                                       {{"total_bins", barrier, 1, drop}}};
   uint32_t selected = 0;

@@ -122,18 +122,38 @@ def control_path(sass):
             "poll_to_product": summary(to_product)}
 
 
-def product_loops(sass):
-    """Of each innermost loop with mma.sync: its instructions, those among them that multiply, and those that convert codes
-    of 8 bits, which take twice as long to issue."""
+def fullest(code, following, begin, end):
+    """The way through a loop's body with the most matrix instructions, and among such ways the shortest."""
+    best = {begin: (0, 0, None)}
+    for at in range(begin, end + 1):
+        if at not in best:
+            continue
+        matrix, length, _ = best[at]
+        for to in following[at]:
+            found = (matrix + code[to].opcode.startswith("HMMA"), length - 1, at)
+            if at < to <= end and (to not in best or found[:2] > best[to][:2]):
+                best[to] = found
+    way = [end] if end in best else []
+    while way and best[way[-1]][2] is not None:
+        way.append(best[way[-1]][2])
+    return way[::-1]
+
+
+def matrix_loops(sass):
+    """Of each loop with mma.sync of its own: matrix instructions of its fullest way, instructions, and issue slots. Instructions
+    that convert packed floats take two slots. Loops that take stages of the ring wait for an mbarrier."""
     code, following = instructions(sass)
-    loops = [(min(back), at) for at, to in enumerate(following) if (back := [t for t in to if t <= at])]
-    inner = [loop for loop in loops if not any(loop[0] <= begin and end <= loop[1] for begin, end in loops if (begin, end) != loop)]
+    loops = {(to, at) for at, tos in enumerate(following) for to in tos if to <= at}
+    owner = {}
+    for loop in sorted(loops, key=lambda loop: loop[1] - loop[0]):
+        for at in range(loop[0], loop[1] + 1):
+            owner.setdefault(at, loop)
     found = []
-    for begin, end in sorted(set(inner)):
-        opcodes = [i.opcode for i in code[begin:end + 1]]
-        if matrix := sum(name.startswith("HMMA") for name in opcodes):
-            found.append({"instructions": len(opcodes), "matrix": matrix,
-                          "conversions": sum(name.startswith("F2FP") and ("E4M3" in name or "E2M1" in name) for name in opcodes)})
+    for loop in sorted({owner[at] for at in where(code, "HMMA") if at in owner}):
+        opcodes = [code[at].opcode for at in fullest(code, following, *loop)]
+        of = collections.Counter(opcode.split(".")[0] for opcode in opcodes)
+        found.append({"matrix": of["HMMA"], "instructions": len(opcodes), "slots": len(opcodes) + of["F2FP"],
+                      "global": of["LDG"], "shared": of["LDS"], "ring": of["SYNCS"] > 0})
     return found
 
 

@@ -2,7 +2,7 @@
 """The peers of tools/bench/cpu, which answer the requests of cpu_step.cc on standard input.
 
 Usage: cpu_peers.py versions
-       cpu_peers.py gguf CHECKPOINT OUT bf16|q8_0      writes the checkpoint's weights as llama.cpp reads them
+       cpu_peers.py gguf CHECKPOINT OUT bf16|q8_0|q4_0 writes the checkpoint's weights as llama.cpp reads them
        cpu_peers.py llama GGUF THREADS                 llama.cpp
        cpu_peers.py eager|compile CHECKPOINT THREADS   transformers on PyTorch, with a static cache
 """
@@ -70,7 +70,7 @@ def write_gguf(checkpoint, out, kind):
         elif kind == "bf16":
             writer.add_tensor(name, words.view(numpy.uint8), raw_dtype=types.BF16)
         else:
-            writer.add_tensor(name, gguf.quants.quantize(f32(words), types.Q8_0), raw_dtype=types.Q8_0)
+            writer.add_tensor(name, gguf.quants.quantize(f32(words), types[kind.upper()]), raw_dtype=types[kind.upper()])
 
     if (config.get("rope_parameters") or {}).get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", numpy.array([*rope_factors(config["rope_parameters"], head_dim)], numpy.float32))
@@ -322,7 +322,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["versions"]:
             versions()
-        case ["gguf", checkpoint, out, ("bf16" | "q8_0") as kind]:
+        case ["gguf", checkpoint, out, ("bf16" | "q8_0" | "q4_0") as kind]:
             write_gguf(Path(checkpoint), Path(out), kind)
         case [("llama" | "eager" | "compile") as kind, path, threads]:
             serve(kind, path, int(threads))

@@ -37,12 +37,12 @@ class Sizes:
         self.router = hidden * config["num_experts"] if "num_experts" in config else 0
         self.head = hidden * config["vocab_size"]
 
-    def step_bytes(self, batch, context, element_bytes):
-        """Bytes that a decode step must read: weights once, and keys and values. Tokens choose experts at random: the
-        number of experts that a batch needs is the expected one."""
+    def step_bytes(self, batch, context, kind):
+        """Bytes that a decode step of a Kind must read: weights once, and keys and values. Tokens choose experts at random:
+        the number of experts that a batch needs is the expected one."""
         needed = self.experts * (1 - (1 - self.active / self.experts) ** batch) if self.router else 1
-        elements = self.layers * (self.attention + self.router + needed * self.expert) + self.head
-        return elements * element_bytes + batch * context * self.kv_bytes
+        elements = self.layers * (self.attention + self.router + needed * self.expert)
+        return elements * kind.bytes + self.head * kind.head_bytes + batch * context * self.kv_bytes
 
     def prefill_madds(self, tokens):
         """Multiply-adds of a prompt, with logits of its last token only."""
@@ -63,6 +63,15 @@ def make_checkpoint(shape, folder, timeout):
         subprocess.run([sys.executable, BENCH / "random_checkpoint", BENCH / "configs" / shape.config, partial,
                         *shape.options], check=True, timeout=timeout)
         partial.rename(out)
+    return out
+
+
+def make_quantized(checkpoint, coding, mkc, timeout):
+    """Returns the folder of the checkpoint that mkc quantize writes, which is kept for later runs."""
+    out = Path(f"{checkpoint}.{coding}")
+    if not out.exists():
+        subprocess.run([mkc, "quantize", checkpoint, "-o", out, "--format", coding], check=True, timeout=timeout,
+                       capture_output=True)
     return out
 
 

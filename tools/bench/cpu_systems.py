@@ -1,5 +1,6 @@
 """The systems that tools/bench/cpu measures. Each is a process of its own that answers requests (cpu_step.cc), and every
 wait for one has a limit."""
+import dataclasses
 import json
 import os
 import selectors
@@ -11,9 +12,25 @@ import time
 from common import ROOT
 
 PEERS = ROOT / "tools" / "bench" / "cpu_peers.py"
-# Name -> bytes of an element of a matrix, kind of cpu_peers.py, whether it feeds prompts.
-KINDS = {"mkc": (2, None, True), "llama.cpp bf16": (2, "bf16", True), "llama.cpp q8_0": (34 / 32, "q8_0", True),
-         "torch eager": (2, "eager", True), "torch.compile": (2, "compile", False)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a system multiplies: bytes of a weight in layers and in the head. `peer` is the kind of cpu_peers.py; others are
+    mkc. `gguf` is the type of llama.cpp's weights, and `coding` the format of mkc quantize."""
+    bytes: float = 2
+    head_bytes: float = 2
+    peer: str | None = None
+    gguf: str | None = None
+    coding: str | None = None
+    prompts: bool = True
+
+
+Q8_0, Q4_0 = 34 / 32, 18 / 32  # bytes of a weight: blocks of 32 with a scale of 2 bytes
+KINDS = {"mkc": Kind(), "llama.cpp bf16": Kind(peer="llama", gguf="bf16"),
+         "mkc fp8": Kind(bytes=1, coding="fp8"), "llama.cpp q8_0": Kind(Q8_0, Q8_0, "llama", "q8_0"),
+         "mkc int4": Kind(bytes=4.25 / 8, coding="int4-g128"), "llama.cpp q4_0": Kind(Q4_0, Q4_0, "llama", "q4_0"),
+         "torch eager": Kind(peer="eager"), "torch.compile": Kind(peer="compile", prompts=False)}
 NO_PROMPTS = "a prompt needs a graph of its own, which takes minutes to compile"
 LOAD_S, BEGIN_S, RUN_S, COMPILE_S = 120, 60, 60, 180
 

@@ -158,6 +158,14 @@ Result<std::string> DeviceProcess::read_trace() {
   return text_of(message);
 }
 
+Status DeviceProcess::check() {
+  siginfo_t ended{};  // the process stays a child that end() waits for
+  if (process_ >= 0 && waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      ended.si_pid == 0)
+    return {};
+  return device_error(end());
+}
+
 Status DeviceProcess::recover() {
   const mkrt::BatchLimits before = ready_.limits;
   Status status;

@@ -46,6 +46,8 @@ class DeviceProcess final : public mkrt::Stepper {
   Result<std::string> read_trace();
   // Ends the process and starts another one. Errors: the starts have failed; the new limits are others.
   Status recover() override;
+  // Error: the process has ended.
+  Status check() override;
 
   bool is_running() const { return running_; }
   uint32_t restarts() const { return restarts_; }

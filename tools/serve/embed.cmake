@@ -1,4 +1,4 @@
-# Writes OUTPUT, a source that holds the files of FOLDER as web_files() (web_files.h).
+# Writes OUTPUT, a source that holds the files of FOLDER as FUNCTION(), which HEADER declares.
 file(GLOB files LIST_DIRECTORIES false RELATIVE ${FOLDER} ${FOLDER}/[a-z]*)
 set(arrays "")
 set(rows "")
@@ -10,7 +10,7 @@ foreach(name ${files})
   string(APPEND rows "    {\"${name}\", {kFile${number}, sizeof kFile${number}}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[#include "tools/serve/web_files.h"
+file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[#include "@HEADER@"
 
 namespace mkc {
 namespace {
@@ -21,7 +21,7 @@ constexpr WebFile kFiles[] = {
 
 }  // namespace
 
-std::span<const WebFile> web_files() {
+std::span<const WebFile> @FUNCTION@() {
   return kFiles;
 }
 

@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace mkc {
+namespace {
+
+constexpr std::chrono::seconds kCheck{1};  // from one look at an idle device to the next
+
+}  // namespace
 
 void EngineLoop::put(Command command) {
   {
@@ -32,12 +37,13 @@ void EngineLoop::stop() {
   changed_.notify_one();
 }
 
-// Carries out the commands, waiting for one while the engine is idle. Returns false once the loop is stopped.
+// Carries out the commands, waiting for one at most kCheck while the engine is idle. Returns false once the
+// loop is stopped.
 bool EngineLoop::take_commands(mkrt::Engine& engine) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(mutex_);
-    if (engine.idle()) changed_.wait(lock, [&] { return stopped_ || !commands_.empty(); });
+    if (engine.idle()) changed_.wait_for(lock, kCheck, [&] { return stopped_ || !commands_.empty(); });
     if (stopped_) return false;
     commands.swap(commands_);
   }
@@ -83,7 +89,7 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
 
 void EngineLoop::run(mkrt::Engine& engine, const std::function<void(StepReport)>& deliver) {
   while (take_commands(engine)) {
-    const mkrt::Status status = engine.step();
+    const mkrt::Status status = engine.idle() ? engine.check() : engine.step();
     deliver(report(engine, status));
   }
 }

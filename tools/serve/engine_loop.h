@@ -43,8 +43,9 @@ class EngineLoop {
   void between_launches(std::function<void()> function);
   void stop();
 
-  // Runs steps until stop(), and waits while there is nothing to do. `deliver` is called on this thread after
-  // each launch. No lock is held during a launch.
+  // Runs steps until stop(), and waits while there is nothing to do. Looks each second whether an idle
+  // engine's device is there. `deliver` is called on this thread after each launch and each look. No lock is
+  // held during a launch.
   void run(mkrt::Engine& engine, const std::function<void(StepReport)>& deliver);
 
  private:

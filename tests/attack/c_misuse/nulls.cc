@@ -220,9 +220,65 @@ std::vector<Call> stream_calls() {
        [](const Opened& o) { return mkrt_fill_step(o.session, &batch, nullptr) != 0; }, nothing}};
 }
 
+std::vector<Call> engine_calls() {
+  static const std::vector<int32_t> prompt{5, 17, 3};
+  static const mkrt_request request = request_of(prompt);
+  static uint64_t id;
+  const auto on_engine = [](auto call) {
+    return [call](const Opened& o) {
+      const Served e(o.session);
+      return call(e.engine) != MKRT_OK;
+    };
+  };
+  return {
+      {"mkrt_open_engine", "session", [](const Opened&) { return !mkrt_open_engine(nullptr, nullptr); },
+       null_of("session")},
+      {"mkrt_open_engine", "options",
+       [](const Opened& o) {
+         mkrt_engine* engine = mkrt_open_engine(o.session, nullptr);
+         mkrt_close_engine(engine);
+         return !engine;
+       }},
+      {"mkrt_close_engine", "engine", [](const Opened&) { return mkrt_close_engine(nullptr), false; }},
+      {"mkrt_submit", "engine", [](const Opened&) { return mkrt_submit(nullptr, &request, &id) != 0; },
+       null_of("engine")},
+      {"mkrt_submit", "request", on_engine([](mkrt_engine* e) { return mkrt_submit(e, nullptr, &id); }),
+       null_of("request")},
+      {"mkrt_submit", "id", on_engine([](mkrt_engine* e) { return mkrt_submit(e, &request, nullptr); }),
+       null_of("id")},
+      {"mkrt_cancel", "engine", [](const Opened&) { return mkrt_cancel(nullptr, 0) != 0; },
+       null_of("engine")},
+      {"mkrt_advance", "engine", [](const Opened&) { return mkrt_advance(nullptr) != 0; }, null_of("engine")},
+      {"mkrt_take_progress", "engine",
+       [](const Opened&) {
+         mkrt_progress progress{};
+         return mkrt_take_progress(nullptr, &progress) != 0;
+       },
+       null_of("engine")},
+      {"mkrt_take_progress", "progress",
+       on_engine([](mkrt_engine* e) { return mkrt_take_progress(e, nullptr); }), null_of("progress")},
+      {"mkrt_take_outcome", "engine",
+       [](const Opened&) {
+         mkrt_outcome outcome{};
+         return mkrt_take_outcome(nullptr, &outcome) != 0;
+       },
+       null_of("engine")},
+      {"mkrt_take_outcome", "outcome",
+       on_engine([](mkrt_engine* e) { return mkrt_take_outcome(e, nullptr); }), null_of("outcome")},
+      {"mkrt_stats", "engine",
+       [](const Opened&) {
+         mkrt_engine_stats stats{};
+         return mkrt_stats(nullptr, &stats) != 0;
+       },
+       null_of("engine")},
+      {"mkrt_stats", "stats", on_engine([](mkrt_engine* e) { return mkrt_stats(e, nullptr); }),
+       null_of("stats")}};
+}
+
 std::vector<Call> all_calls() {
   std::vector<Call> all;
-  for (const std::vector<Call>& calls : {session_calls(), device_calls(), step_calls(), stream_calls()})
+  for (const std::vector<Call>& calls :
+       {session_calls(), device_calls(), step_calls(), stream_calls(), engine_calls()})
     all.insert(all.end(), calls.begin(), calls.end());
   return all;
 }
@@ -244,7 +300,7 @@ TEST_CASE("no pointer of any function is left out") {
   std::map<std::string, std::set<std::string>> tried;
   for (const Call& call : all_calls()) tried[call.function].insert(call.argument);
   const auto declared = declared_pointers();
-  CHECK(declared.size() == 39);
+  CHECK(declared.size() == 47);
   for (const auto& [function, pointers] : declared) {
     CAPTURE(function);
     CHECK(pointers == tried[function]);
@@ -265,15 +321,16 @@ TEST_CASE("NULL lists of a batch and of draws are named") {
   MKC_REFUSED(without(&mkrt_batch::page_begin), null_of("page_begin"));
   MKC_REFUSED(without(&mkrt_batch::page_index), null_of("page_index"));
   const auto draw = [&](auto edit) {
+    s.sampling = MKRT_GREEDY;
     mkrt_samples samples = s.samples();
     edit(samples);
     return mkrt_sample(o.session, s.tokens.data(), 3, &samples);
   };
   MKC_REFUSED(draw([](mkrt_samples& d) { d.ids = nullptr; }), null_of("ids"));
-  MKC_REFUSED(draw([](mkrt_samples& d) { d.stops = 1; }), null_of("stop_ids"));
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.stop_count = 1; }), null_of("stop_ids"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.bias_count = 1; }), null_of("biases"));
-  MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.logprobs = 1; }), null_of("logprobs"));
-  MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.repetition_penalty = 2; }),
+  MKC_REFUSED(draw([&](mkrt_samples&) { s.sampling.logprobs = 1; }), null_of("logprobs"));
+  MKC_REFUSED(draw([&](mkrt_samples&) { s.sampling.repetition_penalty = 2; }),
               "step: error: request 0: seen: found 0 words, expected 3, a bit for each id");
 }
 

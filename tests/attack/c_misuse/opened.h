@@ -47,19 +47,65 @@ struct Opened {
 
 // A step is a valid step of one request, of which cases make one argument wrong.
 struct Step {
+  uint32_t requests = 1;
   std::vector<int32_t> tokens{5, 17, 3}, row_begin{0, 3}, kv_len{3}, page_begin{0, 1}, page_index{0};
   std::vector<int32_t> ids = std::vector<int32_t>(8), stop_ids{79}, next = std::vector<int32_t>(4);
+  mkrt_sampling sampling = MKRT_GREEDY;
   std::vector<mkrt_logprobs> logprobs = std::vector<mkrt_logprobs>(8);
   std::vector<uint32_t> seen = std::vector<uint32_t>(64);
   mkrt_batch batch() const {
-    return {tokens.data(), row_begin.data(), kv_len.data(), page_begin.data(), page_index.data(), 1};
+    return {sizeof(mkrt_batch), requests,          tokens.data(),    row_begin.data(),
+            kv_len.data(),      page_begin.data(), page_index.data()};
+  }
+  // Makes the step one of two requests.
+  void two_requests() {
+    requests = 2;
+    tokens = {5, 17, 3, 9};
+    row_begin = {0, 3, 4};
+    kv_len = {3, 1};
+    page_begin = {0, 1, 2};
+    page_index = {0, 1};
   }
   mkrt_samples samples() {
     mkrt_samples d{};
-    d.sampling = mkrt_greedy();
+    d.size = sizeof(d);
+    d.sampling = &sampling;
+    d.logprobs_size = sizeof(mkrt_logprobs);
     d.ids = ids.data();
     d.limit = 1;
     return d;
+  }
+};
+
+// Returns a request for four greedy tokens. The prompt must outlive it.
+inline mkrt_request request_of(const std::vector<int32_t>& prompt) {
+  mkrt_request request{};
+  request.size = sizeof(request);
+  request.prompt = prompt.data();
+  request.prompt_count = static_cast<uint32_t>(prompt.size());
+  request.max_new_tokens = 4;
+  return request;
+}
+
+// Served is an open engine.
+struct Served {
+  mkrt_engine* engine;
+  explicit Served(mkrt_session* session) : engine(mkrt_open_engine(session, nullptr)) {
+    REQUIRE_MESSAGE(engine, mkrt_error());
+  }
+  Served(const Served&) = delete;
+  ~Served() { mkrt_close_engine(engine); }
+  mkrt_engine_stats stats() const {
+    mkrt_engine_stats stats{};
+    stats.size = sizeof(stats);
+    REQUIRE_MESSAGE(mkrt_stats(engine, &stats) == MKRT_OK, mkrt_error());
+    return stats;
+  }
+  mkrt_outcome take_outcome() const {
+    mkrt_outcome outcome{};
+    outcome.size = sizeof(outcome);
+    REQUIRE_MESSAGE(mkrt_take_outcome(engine, &outcome) == MKRT_OK, mkrt_error());
+    return outcome;
   }
 };
 

@@ -174,7 +174,7 @@ TEST_CASE("samples out of range are refused") {
   };
   refuse([](Step&, mkrt_samples& d) { d.limit = UINT32_MAX; },
          "limit: found 4294967295, expected at most 4096");
-  refuse([](Step& s, mkrt_samples& d) { d.stop_ids = s.stop_ids.data(), d.stops = UINT32_MAX; },
+  refuse([](Step& s, mkrt_samples& d) { d.stop_ids = s.stop_ids.data(), d.stop_count = UINT32_MAX; },
          "stop_ids: found 4294967295, expected at most 96, the ids that there are");
   const mkrt_bias bias{96, 1, 0};
   refuse([&](Step&, mkrt_samples& d) { d.biases = &bias, d.bias_count = UINT32_MAX; },
@@ -184,9 +184,9 @@ TEST_CASE("samples out of range are refused") {
   const uint32_t nothing[3]{};
   refuse([&](Step&, mkrt_samples& d) { d.allowed = nothing; },
          "allowed: found no id, expected at least one of 96");
-  refuse([](Step&, mkrt_samples& d) { d.sampling.temperature = -1; },
+  refuse([](Step& s, mkrt_samples&) { s.sampling.temperature = -1; },
          "temperature: is -1, expected 0 to 1000000");
-  refuse([](Step& s, mkrt_samples& d) { d.logprobs = s.logprobs.data(), d.sampling.logprobs = 99; },
+  refuse([](Step& s, mkrt_samples& d) { d.logprobs = s.logprobs.data(), s.sampling.logprobs = 99; },
          "logprobs: is 98, expected at most 20");
 }
 
@@ -227,6 +227,19 @@ TEST_CASE("artefacts of no bytes, of other bytes and of impossible sizes are ref
   CHECK(!mkrt_open_session(o.device, "/", kCheckpoint.c_str()));
   CHECK(!mkrt_open_cuda(-1));
   CHECK(!mkrt_open_cuda(INT32_MAX));
+}
+
+TEST_CASE("greedy tokens are of rank 1") {
+  Opened c;
+  Step step;
+  step.sampling.logprobs = 1 + 2;
+  const mkrt_batch batch = step.batch();
+  mkrt_samples samples = step.samples();
+  samples.limit = 3;
+  samples.logprobs = step.logprobs.data();
+  REQUIRE(mkrt_sample_batch(c.session, &batch, &samples) == MKRT_OK);
+  REQUIRE(samples.count == 3);
+  for (uint32_t i = 0; i < samples.count; ++i) CHECK(step.logprobs[i].rank == 1);
 }
 
 }  // namespace

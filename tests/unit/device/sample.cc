@@ -55,7 +55,7 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
   const u32 limit = options.step + 1;
   std::vector<float> logits, value;
   std::vector<u32> index, next(n, ~0u), sampled(n * (1 + limit), ~0u);
-  MkLogprobs none{NAN, {}, {}};
+  MkLogprobs none{NAN, {}, {}, 0};
   std::fill_n(none.top_id, kMaxTop, ~0u);
   std::vector<MkLogprobs> logprobs(n * limit, none);
   std::vector<SeenIds> seen = p.seen;
@@ -113,6 +113,7 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
     CHECK(sampled[i * (1 + limit) + limit] == next[i]);
     const MkLogprobs& of = logprobs[i * limit + options.step];
     Sampled d{static_cast<int32_t>(next[i]), p.sampling[i].logprobs ? of.sampled : 0, {}};
+    if (p.sampling[i].logprobs) d.rank = of.rank;
     for (size_t j = 0; j < kMaxTop && of.top_id[j] != ~0u; ++j)
       d.top.push_back({static_cast<int32_t>(of.top_id[j]), of.top[j]});
     out.sampled.push_back(d);
@@ -161,6 +162,7 @@ void check_same(const Problem& p, const Samples& got) {
     CHECK(got.sampled[i].id == want.id);
     CHECK(got.sampled[i].logprob == want.logprob);
     CHECK(got.sampled[i].top == want.top);
+    CHECK(got.sampled[i].rank == want.rank);
     SeenIds seen = p.seen[i];
     if (p.sampling[i].repetition_penalty != 1) see(seen, static_cast<uint32_t>(want.id));
     CHECK(got.seen[i] == seen);

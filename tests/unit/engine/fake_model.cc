@@ -18,7 +18,7 @@ uint64_t hash_of(std::span<const int32_t> history) {
 }
 
 void add(const Sampled& sampled, StepResult& result) {
-  MkLogprobs logprobs{sampled.logprob, {}, {}};
+  MkLogprobs logprobs{sampled.logprob, {}, {}, sampled.rank};
   for (size_t i = 0; i < sampled.top.size(); ++i) {
     logprobs.top[i] = sampled.top[i].logprob;
     logprobs.top_id[i] = static_cast<uint32_t>(sampled.top[i].id);

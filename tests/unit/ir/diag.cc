@@ -54,7 +54,8 @@ TEST_CASE("every op kind finds its own schema by name") {
 TEST_CASE("dtype names read back") {
   CHECK(parse_dtype("bf16").value() == DType::bf16);
   CHECK(parse_dtype("f64").error().message ==
-        "unknown dtype 'f64', expected f32, f16, bf16, e4m3, e4m3_block, int4, int4_group32, i32");
+        "unknown dtype 'f64', expected f32, f16, bf16, e4m3, e4m3_block, int4, int4_group32, "
+        "int4_zero, int4_zero_group32, int8, int8_group32, mxfp4, nvfp4, i32");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Result run(const Request& r, const RunOptions& options = {}) {
     value.push_back(r.logits[best] + options.best_shift);
     index.push_back(best + options.index_shift);
   }
-  MkLogprobs none{NAN, {}, {}};
+  MkLogprobs none{NAN, {}, {}, 0};
   std::fill_n(none.top_id, kMaxTop, ~0u);
   std::vector<MkLogprobs> logprobs(limit, none);
   Result result{{}, r.seen};
@@ -78,6 +78,7 @@ Result run(const Request& r, const RunOptions& options = {}) {
   CHECK(sampled[limit] == next);
   const MkLogprobs& of = logprobs[options.step];
   result.sampled = {static_cast<int32_t>(next), r.sampling.logprobs ? of.sampled : 0, {}};
+  if (r.sampling.logprobs) result.sampled.rank = of.rank;
   for (size_t j = 0; j < kMaxTop && of.top_id[j] != ~0u; ++j)
     result.sampled.top.push_back({static_cast<int32_t>(of.top_id[j]), of.top[j]});
   return result;
@@ -100,6 +101,7 @@ void check(const Request& r, const RunOptions& options = {}) {
   CHECK(got.sampled.id == want.id);
   CHECK(got.sampled.logprob == want.logprob);
   CHECK(got.sampled.top == want.top);
+  CHECK(got.sampled.rank == want.rank);
   SeenIds seen = r.seen;
   if (r.penalises()) see(seen, static_cast<uint32_t>(want.id));
   CHECK(got.seen == seen);

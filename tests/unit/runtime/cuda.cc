@@ -166,7 +166,8 @@ Artefact model(std::vector<uint32_t> launches) {
   m.caches = {{"k", Element::kF32, 1, 4}, {"v", Element::kF32, 1, 4}};
   m.inputs = {{"tokens", Arena::kInput, Element::kI32, 0, 0, {1}},
               {"positions", Arena::kInput, Element::kI32, 0, 0, {1}}};
-  m.outputs = {{"logits", Arena::kWorkspace, Element::kF32, 0, 40, {1, 10}}};
+  m.outputs = {{"logits", Arena::kWorkspace, Element::kF32, 0, 40, {1, 10}},
+               {"next", Arena::kWorkspace, Element::kI32, 64, 4, {1}}};
   return mkrt::test::made_artefact(std::move(m), std::vector<std::byte>(16));
 }
 
@@ -221,6 +222,18 @@ TEST_CASE("a step that is begun puts its work on the session's stream, and neith
   CHECK(log.take(kCalls) == Lines{fmt::format("cuEventSynchronize {}", event)});
   REQUIRE(s.session.end_step(result).ok());
   CHECK(log.take(kCalls) == Lines{fmt::format("cuEventSynchronize {}", event + 1)});
+}
+
+TEST_CASE("samples of the step before are copied on the stream, neighbours together") {
+  Log log;
+  Streamed s({});
+  REQUIRE(s.session.begin_step(s.batch).ok());
+  log.take({});
+  const int32_t sample = last_sample(0), length = 2;
+  REQUIRE(s.session.begin_step({{&sample, 1}, s.begin, {&length, 1}, {s.begin, {&s.page, 1}}}).ok());
+  CHECK(log.take({"cuMemcpy", "cuLaunch"}) ==
+        Lines{"cuMemcpyHtoDAsync_v2 -1", "cuMemcpyDtoDAsync_v2 4 -1",
+              "cuLaunchCooperativeKernel mk_kernel 2 1 1 384 1 1 4096 -1", "cuMemcpyDtoHAsync_v2 -1"});
 }
 
 TEST_CASE("what has no room beside the fault is copied apart") {

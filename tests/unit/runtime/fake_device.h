@@ -98,12 +98,13 @@ struct FakeDevice final : Device {
     const auto* lists = reinterpret_cast<const int32_t*>(now->lists);
     for (int32_t b = 0; b < now->symbol[0]; ++b)
       sample_one(reinterpret_cast<const MkSample*>(now->samples)[b],
-                 {logits + (lists[2 * kMaxRequests + static_cast<uint32_t>(b)] + lists[b] - 1) * 10, 10});
+                 {logits + (lists[2 * kMaxRequests + static_cast<uint32_t>(b)] + lists[b] - 1) * 10, 10},
+                 reinterpret_cast<uint32_t*>(s->workspace)[b]);
     std::memcpy(reinterpret_cast<void*>(s->fault), &fault, sizeof(fault));
     return {};
   }
 
-  void sample_one(const MkSample& wanted, std::span<const float> row) {
+  void sample_one(const MkSample& wanted, std::span<const float> row, uint32_t& next) {
     if (wanted.limit == 0) return;
     const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
     const std::span allowed(reinterpret_cast<const uint32_t*>(wanted.allowed), wanted.allowed != 0);
@@ -113,10 +114,11 @@ struct FakeDevice final : Device {
     const Sampled sampled = sample(row, wanted.sampling, {seen, biases, allowed});
     auto* out = reinterpret_cast<uint32_t*>(wanted.sampled);
     out[0] = counted;
-    out[1] = static_cast<uint32_t>((sampled.id + off_by) % 10);
+    out[1] = next = static_cast<uint32_t>((sampled.id + off_by) % 10);
     if (wanted.logprobs == 0) return;
     auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);
     logprobs->sampled = sampled.logprob;
+    logprobs->rank = sampled.rank;
     for (size_t i = 0; i < sampled.top.size(); ++i) {
       logprobs->top[i] = sampled.top[i].logprob;
       logprobs->top_id[i] = static_cast<uint32_t>(sampled.top[i].id);

@@ -1,4 +1,4 @@
-"""These tests run runtime/python/mkrt.py on the processor and, where a name says so, on the emulator.
+"""These tests run runtime/python/mkc/mkrt.py on the processor and, where a name says so, on the emulator.
 Usage: python_mkrt_test.py LIBRARY ROOT
 LIBRARY is python_kernels.cc with the C interface.
 """
@@ -8,7 +8,6 @@ import functools
 import io
 import json
 import math
-import re
 import sys
 import tempfile
 import unittest
@@ -30,7 +29,9 @@ LIBRARY, ROOT = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
 import break_plan  # noqa: E402
-import mkrt  # noqa: E402
+from mkc import mkrt  # noqa: E402
+
+sys.modules["mkrt"] = mkrt  # programs of tools/gpu have it as a module of its own
 import sessions  # noqa: E402
 
 CHECKPOINT = ROOT / "tests" / "fixtures" / "models" / "llama_f32"
@@ -153,13 +154,40 @@ class MkrtTest(unittest.TestCase):
     def test_log_probabilities_come_with_the_tokens(self):
         ids, logprobs = self.session.sample(PROMPT, 3, logprobs=80 - 60)
         self.assertEqual(ids, NEW[:3])
-        for token, (sampled, top) in zip(ids, logprobs):
+        for token, (sampled, top, rank) in zip(ids, logprobs):
             self.assertEqual((top[0][0], len(top)), (token, 20))
-            self.assertEqual(sampled, top[0][1])
+            self.assertEqual((sampled, rank), (top[0][1], 1))
             self.assertEqual([p for _, p in top], sorted((p for _, p in top), reverse=True))
             self.assertLess(sum(math.exp(p) for _, p in top), 1)
         with self.assertRaisesRegex(mkrt.Error, "^step: error: request 0: temperature: is -1, expected 0 to 1000000$"):
             self.session.sample([1], temperature=-1)
+
+    def test_requests_of_a_step_sample_each_in_its_own_way(self):
+        self.session.make_cache(16, 6)
+        ways = [{"logprobs": 3}, {"allowed": [7, 9], "biases": {9: (50, 0)}, "logprobs": 0}, {"temperature": 1.5, "seed": 4}, {"limit": 0}]
+        requests = [(PROMPT[:4], 4, [page]) for page in range(4)]
+        (first, of_first), (second, of_second), (third, of_third), (fourth, _) = self.session.sample_batch(requests, ways)
+        self.assertEqual((second, fourth, of_third), ([9], [], []))
+        self.assertEqual((len(of_first[0].top), of_first[0].rank, of_second[0].top), (3, 1, []))
+        # The rank is that among all logits, whatever may be sampled.
+        row = self.session.sample(PROMPT[:4], 1, logprobs=20)[1][0]
+        ranks = {id: rank + 1 for rank, (id, _) in enumerate(row.top)}
+        self.assertEqual(of_second[0].rank, ranks.get(9, of_second[0].rank))
+        self.assertGreater(of_second[0].rank, 1)
+        self.session.rewind()
+        self.assertEqual(self.session.sample(PROMPT[:4], 1, temperature=1.5, seed=4), third)
+        self.session.begin_step(requests, samples=ways)
+        self.assertEqual(self.session.end_step(), [first, [9], third, []])
+        with self.assertRaisesRegex(mkrt.Error, "^found samples of 1 requests, expected 4$"):
+            self.session.sample_batch(requests, ways[:1])
+
+    def test_a_step_takes_the_samples_of_the_one_before(self):
+        self.session.make_cache(16, 6)
+        self.session.begin_step([(PROMPT[:4], 4, [0]), (PROMPT, len(PROMPT), [1, 2])])
+        self.session.begin_step([([-2], len(PROMPT) + 1, [1, 2])])
+        self.assertEqual(self.session.end_step()[1] + self.session.end_step()[0], NEW[:2])
+        with self.assertRaisesRegex(mkrt.Error, "^step: error: request 0: tokens: row 0 is the sample of request 1 of the step before, "):
+            self.session.begin_step([([-2], len(PROMPT) + 2, [1, 2])])
 
     @unittest.skipUnless(np, "needs numpy")
     def test_arrays_of_any_integers_are_tokens(self):
@@ -252,8 +280,9 @@ class MkrtTest(unittest.TestCase):
             self.session.rewind(5)
         with self.assertRaisesRegex(mkrt.Error, "^/none.so: error: cannot open"):
             self.device.open("/none.so", CHECKPOINT)
-        with mkrt.Device.processor(LIBRARY) as other, self.assertRaisesRegex(mkrt.Error, "^cpu: error: the artefact is for emulator, "):
+        with mkrt.Device.processor(LIBRARY) as other, self.assertRaisesRegex(mkrt.Error, "^cpu: error: the artefact is for emulator, ") as caught:
             other.open_from_memory(*artefact(compiled(False)), CHECKPOINT)
+        self.assertEqual(caught.exception.status, mkrt.Status.NO_DEVICE)
         with self.assertRaisesRegex(mkrt.Error, "^no libmkrt: .*none.so"):
             mkrt.Device(0, "/none.so")
         self.session.close()
@@ -354,8 +383,22 @@ class MkrtTest(unittest.TestCase):
         other.accept_unsealed()
         with faulty() as session:
             session.set_timeout(300)
-            with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+"):
+            with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+") as caught:
                 session.step([1])
+            self.assertEqual(caught.exception.status, mkrt.Status.TIMEOUT)
+            with self.assertRaisesRegex(mkrt.Error, "^step: error: the session had a fault and cannot go on$") as caught:
+                session.step([1])
+            self.assertEqual(caught.exception.status, mkrt.Status.FAULT)
+        with faulty() as session, session.engine() as engine:
+            session.set_timeout(300)
+            engine.submit([1], 3)
+            with self.assertRaisesRegex(mkrt.Error, "waited for event"):
+                engine.advance()
+            [outcome] = engine.outcomes()
+            self.assertEqual((outcome.reason, outcome.error.status), (mkrt.Reason.ERROR, mkrt.Status.TIMEOUT))
+            self.assertIn("waited for event", str(outcome.error))
+            engine.submit([1], 3)
+            self.assertEqual(engine.outcomes()[0].error.status, mkrt.Status.TIMEOUT)
         self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
         opened = lambda: self.device.open_from_memory(manifest, plan, image, CHECKPOINT)
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -364,14 +407,6 @@ class MkrtTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "^sessions: error: a plan that loses notifications ran to its end$"):
             sessions.after_a_fault(opened, opened, PROMPT)
         other.close()
-
-    def test_functions_are_declared_as_in_the_header(self):
-        text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "c_api" / "mkrt.h").read_text(), flags=re.S)
-        text = re.sub(r"\(\*(?:const\*)? ?(kernels?|pack)\)\([^)]*\)", r" \1", text)
-        declared = {name: 0 if arguments == "void" else arguments.count(",") + 1
-                    for name, arguments in re.findall(r"(mkrt_\w+)\(([^)]*)\);", text)}
-        used = {name: len(arguments) - 1 for name, arguments in mkrt._SIGNATURES.items()}
-        self.assertEqual(used, {name: declared.get(name) for name in used})
 
 
 unittest.main(argv=sys.argv[:1])

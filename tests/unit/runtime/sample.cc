@@ -272,6 +272,8 @@ TEST_CASE("log-probabilities are those of the logits as they are, whatever the f
     CHECK(std::abs(logprob - std::log(want.at(static_cast<uint32_t>(id)))) < 3e-6);
   };
   check(sampled.id, sampled.logprob);
+  const float logit = row.logits[static_cast<size_t>(sampled.id)];
+  CHECK(sampled.rank == std::ranges::count_if(row.logits, [&](float other) { return other >= logit; }));
   REQUIRE(sampled.top.size() == 20);
   for (size_t i = 0; i < 20; ++i) {
     check(sampled.top[i].id, sampled.top[i].logprob);

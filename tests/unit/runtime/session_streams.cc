@@ -37,6 +37,41 @@ TEST_CASE("two steps may be under way, and end in the order in which they were b
   for (uint32_t i = 0; i < 3; ++i) CHECK(device.steps[i].serial == i);  // refused steps take no number
 }
 
+TEST_CASE("an input may be what a request of the step before sampled, before the host knows it") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 2;
+  Session session = std::move(Session::open(artefact(), {}, "c0", device, options).value());
+  StepResult result;
+  // The requests change places: the first step samples 3 + 0 and 4 + 4, and the second begins with 8 and 3.
+  const int32_t tokens[] = {3, 4}, rows[] = {0, 1, 2}, kv_len[] = {1, 5}, page_begin[] = {0, 1, 2},
+                pages[] = {0, 1};
+  const int32_t before[] = {last_sample(1), last_sample(0)}, lengths[] = {6, 2}, turned[] = {1, 0};
+  REQUIRE(session.begin_step({tokens, rows, kv_len, {page_begin, pages}}).ok());
+  REQUIRE(session.begin_step({before, rows, lengths, {page_begin, turned}}).ok());
+  REQUIRE(session.end_step(result).ok());
+  CHECK(result.ids == std::vector{3, 8});
+  REQUIRE(session.end_step(result).ok());
+  CHECK(result.ids == std::vector{(8 + 5) % 10, 3 + 1});
+  // A step that samples for the first request alone, and then one of several steps.
+  Samples none, several;
+  none.limit = 0, several.limit = 2;
+  const Samples some[] = {{}, none};
+  REQUIRE(session.step({tokens, rows, kv_len, {page_begin, pages}, some}, result).ok());
+  CHECK(error_of(session.begin_step({before, rows, lengths, {page_begin, turned}})) ==
+        "step: error: request 0: tokens: row 0 is the sample of request 1 of the step before, which sampled "
+        "nothing");
+  REQUIRE(session.begin_step(OneToken{last_sample(0), 2}.batch()).ok());
+  CHECK(error_of(session.begin_step(OneToken{last_sample(2), 3}.batch())) ==
+        "step: error: request 0: tokens: row 0 is the sample of request 2 of the step before, which has 1 "
+        "requests");
+  REQUIRE(session.end_step(result).ok());
+  CHECK(result.ids == std::vector{3 + 1});
+  REQUIRE(session.step(OneToken{3, 1}.batch({&several, 1}), result).ok());
+  CHECK(error_of(session.begin_step(OneToken{last_sample(0), 3}.batch())) ==
+        "step: error: request 0: tokens: row 0 has the id -1, expected 0 to 9");
+}
+
 TEST_CASE("a launch of several steps is alone: the next one's number is not known before it has ended") {
   FakeDevice device;
   Session session = opened(device);

@@ -96,7 +96,7 @@ TEST_CASE("a batch read back is the batch written") {
 }
 
 TEST_CASE("a result and the first message read back are those written") {
-  const mkrt::StepResult result{{0, 1, 3}, {5, 6, 7}, {{-0.5f, {}, {}}, {}, {}}, 2};
+  const mkrt::StepResult result{{0, 1, 3}, {5, 6, 7}, {{-0.5f, {}, {}, 7}, {}, {}}, 2};
   Bytes bytes;
   write_result(result, bytes);
   mkrt::StepResult read;
@@ -104,6 +104,7 @@ TEST_CASE("a result and the first message read back are those written") {
   CHECK(read.begin == result.begin);
   CHECK(read.ids == result.ids);
   CHECK(read.logprobs.at(0).sampled == -0.5f);
+  CHECK(read.logprobs.at(0).rank == 7);
   CHECK(read.logprobs.size() == 3);
   CHECK(read.steps == 2);
   DeviceReady ready{

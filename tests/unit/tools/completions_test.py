@@ -14,7 +14,7 @@ from shells import SHELLS  # noqa: E402
 
 BUILD, SOURCE, SHELL = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 MACHINES = sorted([path.stem for path in (SOURCE / "scheduler" / "machine").glob("*.json")] + ["native"])
-COMMANDS = ["chat", "check", "compile", "completions", "doctor", "explain", "inspect", "man", "run", "serve", "simulate", "trace"]
+COMMANDS = ["chat", "check", "compile", "completions", "doctor", "explain", "inspect", "man", "quantize", "report", "run", "serve", "simulate", "trace"]
 # Lines to complete -> what is offered. The files are those of setUpClass.
 OFFERS = {
     "mkc ": COMMANDS,

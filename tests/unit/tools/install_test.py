@@ -18,7 +18,7 @@ PROGRAM = """#include <mkrt.h>
 #include <stdio.h>
 int main(void) { return printf("%s\\n", mkrt_version()) < 0; }
 """
-GENERATE = """import mkrt, sys
+GENERATE = """import sys; from mkc import mkrt
 with mkrt.Device.processor() as device, device.open(*sys.argv[1:]) as session:
     print(list(session.generate([5, 17, 3], 4)))
 """
@@ -69,7 +69,7 @@ class InstallTest(unittest.TestCase):
 
     def test_python_finds_the_library(self):
         modules = next(self.prefix.glob("lib/python3/dist-packages"))
-        program = "import mkrt; print(mkrt._load(None).mkrt_version().decode())"
+        program = "from mkc import mkrt; print(mkrt._load(None).mkrt_version().decode())"
         found = run(sys.executable, "-c", program, env={**self.environment, "PYTHONPATH": str(modules)})
         self.assertIn(found.strip(), self.version)
 

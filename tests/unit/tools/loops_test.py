@@ -61,6 +61,26 @@ SASS = """
 """
 
 
+# A loop's body takes one of two ways to its end: one has two matrix instructions, the other has one and is shorter.
+MATRIX = """
+.L_x_0:
+        /*0000*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R34+URZ+0x80], R31 ;
+        /*0010*/              @!P0 BRA `(.L_x_0) ;
+.L_x_1:
+        /*0020*/                   LDS R4, [R5+0x10] ;
+        /*0030*/               @P1 BRA `(.L_x_2) ;
+        /*0040*/                   F2FP.BF16.F32.PACK_AB R8, R9, R10 ;
+        /*0050*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*0060*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*0070*/                   BRA `(.L_x_3) ;
+.L_x_2:
+        /*0080*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+.L_x_3:
+        /*0090*/               @P2 BRA `(.L_x_1) ;
+        /*00a0*/                   EXIT ;
+"""
+
+
 def way(instructions, global_loads, shared_loads, barriers, copies):
     found = {"instructions": instructions, "global_loads": global_loads, "shared_loads": shared_loads, "barriers": barriers,
              "copies": copies}
@@ -87,6 +107,9 @@ class LoopsTest(unittest.TestCase):
         self.assertEqual(printed("--sass", SASS), [{"instructions": 13, "bulk_to_bulk": way(5, 0, 1, 0, 1), "rows_to_rows": {"ways": 0},
                                                     "dispatch_to_poll": way(3, 2, 0, 0, 0),
                                                     "poll_to_product": way(3, 0, 0, 1, 0)}])
+
+    def test_a_loop_is_counted_along_its_way_of_most_matrix_instructions(self):
+        self.assertEqual(printed("--matrix", MATRIX), [{"matrix": 2, "instructions": 7, "slots": 8, "global": 0, "shared": 1, "ring": False}])
 
     def test_the_simulator_has_the_newest_counts(self):
         """Compares control_path.h with the newest result. Each count is the longest of the models' middle

@@ -12,6 +12,7 @@ const ROW = {
 const LABEL_HEIGHT = 13;  // pixels of a row's label
 const MIN_SPAN = 5;       // the shortest view, in the trace's unit
 const MIN_NAMED = 26;     // pixels of a bar that shows its name
+const MIN_PARTED = 6;     // pixels of a bar that has a gap behind it
 const DIMMED = 0.15;
 
 const clamp = (value, min, max) => Math.min(Math.max(value, min), max);
@@ -41,6 +42,7 @@ export class Timeline {
   view = {from: 0, to: 1, top: 0};  // times of the trace, and pixels above the first row shown
   picked = null;                    // {row, bar}: indices of the bar with a frame
   kind = null;                      // name of the one kind that is not dimmed
+  links = [];                       // {from, to}: places of bars with a line between them
 
   constructor(canvas) {
     this.canvas = canvas;
@@ -52,6 +54,7 @@ export class Timeline {
   show(trace) {
     this.trace = trace;
     this.picked = null;
+    this.links = [];
     const colours = new Map(trace.kinds.map((kind) => [kind.name, this.colourOf(kind)]));
     this.grids = trace.grids.map((name) => ({name, kind: kindOf(name), colour: colours.get(kindOf(name))}));
     this.showAll();
@@ -80,7 +83,7 @@ export class Timeline {
     this.canvas.style.height = `${this.height}px`;
     this.canvas.width = Math.round(this.width * devicePixelRatio);
     this.canvas.height = Math.round(this.height * devicePixelRatio);
-    this.draw();
+    this.paint();  // at once, as a canvas of a new size is empty
   }
 
   toX(time) {
@@ -178,6 +181,7 @@ export class Timeline {
     c.rect(0, AXIS, this.width, this.height - AXIS);
     c.clip();
     this.trace.rows.forEach((row, i) => this.paintRow(row, i));
+    this.paintLinks();
     this.paintScrollBar();
     c.restore();
   }
@@ -203,17 +207,31 @@ export class Timeline {
     if (y + this.rowHeight < AXIS || y > this.height) return;
     const c = this.context;
     const height = this.rowHeight - ROW.gap;
-    this.paintLabel(row, index, Math.max(y + height / 2, AXIS + LABEL_HEIGHT / 2));
+    this.paintLabel(row, index, y + Math.max(height, LABEL_HEIGHT) / 2);
     c.save();
     c.beginPath();
     c.rect(this.gutter, y - 1, this.width - this.gutter, this.rowHeight + 1);
     c.clip();
-    for (let i = firstEnding(row.bars, this.view.from); i < row.bars.length; ++i) {
-      if (row.bars[i].begin > this.view.to) break;
-      this.paintBar(row.bars[i], y, height);
-    }
+    for (const bar of this.visibleBars(row.bars)) this.paintBar(bar, y, height);
     c.restore();
     if (this.picked?.row === index) this.paintFrame(this.barOf(this.picked), y, height);
+  }
+
+  // Returns the bars in the view. The longest stands for all that begin within one pixel and are shorter.
+  visibleBars(bars) {
+    const visible = [];
+    const pixel = (this.view.to - this.view.from) / (this.width - this.gutter);
+    let column = -1;  // pixel of the last short bar
+    for (let i = firstEnding(bars, this.view.from); i < bars.length && bars[i].begin <= this.view.to; ++i) {
+      const bar = bars[i];
+      const at = bar.end - bar.begin < pixel ? Math.floor(bar.begin / pixel) : -1;
+      if (at < 0 || at !== column)
+        visible.push(bar);
+      else if (bar.end - bar.begin > visible.at(-1).end - visible.at(-1).begin)
+        visible[visible.length - 1] = bar;
+      column = at;
+    }
+    return visible;
   }
 
   // Paints the label of a row, or of one of several where rows are low.
@@ -238,7 +256,7 @@ export class Timeline {
     if (bar.waits)
       c.fillRect(x, y + height / 2 - 1, width, 2);
     else
-      c.fillRect(x, y, width > 3 ? width - 0.75 : width, height);
+      c.fillRect(x, y, width > MIN_PARTED ? width - 0.75 : width, height);
     c.globalAlpha = 1;
     if (bar.waits || dimmed || width < MIN_NAMED || height < LABEL_HEIGHT) return;
     this.paintName(name, kind, Math.max(x, this.gutter), x + width, y + height / 2);
@@ -252,6 +270,29 @@ export class Timeline {
     c.fillStyle = "#10161c";
     c.textAlign = "left";
     c.fillText(text, left + 3, y + 0.5);
+  }
+
+  // Paints a line from the end of each link's first bar to the begin of its second.
+  paintLinks() {
+    const c = this.context;
+    const toPoint =
+        ({row, bar},
+         side) => [this.toX(this.barOf({row, bar})[side]), this.toY(row) + (this.rowHeight - ROW.gap) / 2];
+    c.save();
+    c.beginPath();
+    c.rect(this.gutter, AXIS, this.width - this.gutter, this.height - AXIS);
+    c.clip();
+    c.strokeStyle = this.ink;
+    c.lineWidth = 1.25;
+    c.beginPath();
+    for (const {from, to} of this.links) {
+      if (this.barOf(to).begin < this.view.from || this.barOf(from).end > this.view.to) continue;
+      c.moveTo(...toPoint(from, "end"));
+      c.lineTo(...toPoint(to, "begin"));
+      c.lineTo(...toPoint(to, "end"));
+    }
+    c.stroke();
+    c.restore();
   }
 
   // Shows which of the rows are in the view, where not all are.

@@ -2,6 +2,7 @@
 
 const WHEEL = 0.0015;  // zoom of a unit of the wheel
 const STEP = 0.7;      // zoom of a key or a button
+const PAN = 0.2;       // share of the view that a key moves it by
 const DRAG = 3;        // pixels behind which a press is a drag
 
 // Returns the place of the bar that a key goes to from another one.
@@ -17,12 +18,22 @@ function neighbour(timeline, place, key) {
   return {row, bar: bar < 0 ? rows[row].bars.length - 1 : bar};
 }
 
-// Lets keys walk along the bars and zoom. `onPick` gets the place of each bar that is walked to.
+function pan(timeline, share) {
+  const {from, to} = timeline.view;
+  timeline.setView(from + share * (to - from), to + share * (to - from));
+}
+
+// Lets keys walk along the bars, zoom and move the view. `onPick` gets the place of each bar that is walked
+// to.
 function listenToKeys(timeline, onPick) {
   const zooms = {
     "+": () => timeline.zoom(STEP),
     "=": () => timeline.zoom(STEP),
+    w: () => timeline.zoom(STEP),
     "-": () => timeline.zoom(1 / STEP),
+    s: () => timeline.zoom(1 / STEP),
+    a: () => pan(timeline, -PAN),
+    d: () => pan(timeline, PAN),
     0: () => timeline.showAll()
   };
   timeline.canvas.addEventListener("keydown", (event) => {

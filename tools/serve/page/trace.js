@@ -26,7 +26,7 @@ function barsOf(stamps, loader) {
 
 // Returns what each kind of grid takes, the longest first: tasks, and time of tasks as the mean of all
 // workers.
-function kindsOf(names, rows, workers) {
+export function kindsOf(names, rows, workers) {
   const kinds = new Map(names.map((name) => [kindOf(name), {name: kindOf(name), tasks: 0, time: 0}]));
   for (const bar of rows.flatMap((row) => (row.loader ? [] : row.bars))) {
     if (bar.waits) continue;

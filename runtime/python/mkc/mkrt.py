@@ -1,4 +1,5 @@
-"""libmkrt from Python: load an artefact that mkc made, bind a checkpoint, run steps. runtime/c_api/mkrt.h says what calls do.
+"""libmkrt from Python: load an artefact that mkc made, bind a checkpoint, run steps or serve requests. runtime/c_api/mkrt.h
+says what calls do.
 
     with mkrt.Device(0) as device, device.open("model.cubin", "checkpoint") as session:
         for token in session.generate([0, 359, 336], 16):
@@ -9,6 +10,7 @@ Needs libmkrt.so beside this file, where the loader looks, or at MKRT_LIBRARY; n
 """
 import collections
 import ctypes
+import enum
 import os
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -16,6 +18,7 @@ from pathlib import Path
 _SIGNATURES = {
     "mkrt_version": (c_char_p,),
     "mkrt_error": (c_char_p,),
+    "mkrt_error_status": (c_int,),
     "mkrt_open_cuda": (c_void_p, c_int),
     "mkrt_open_processor": (c_void_p,),
     "mkrt_open_emulator": (c_void_p, c_void_p, c_void_p, c_uint64),
@@ -43,6 +46,7 @@ _SIGNATURES = {
     "mkrt_use_cache": (c_int, c_void_p, c_uint32, c_uint32, c_uint64, c_uint64, c_uint64, POINTER(c_uint64), c_uint32),
     "mkrt_use_scales": (c_int, c_void_p, POINTER(c_float), c_uint32),
     "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "mkrt_sample_batch": (c_int, c_void_p, c_void_p, c_void_p),
     "mkrt_set_stream": (c_int, c_void_p, c_void_p),
     "mkrt_set_timeout": (c_int, c_void_p, c_uint32),
     "mkrt_begin_step": (c_int, c_void_p, c_void_p, c_void_p),
@@ -52,6 +56,14 @@ _SIGNATURES = {
     "mkrt_read_tensor": (c_int, c_void_p, c_char_p, c_void_p, c_size_t),
     "mkrt_trace": (c_char_p, c_void_p),
     "mkrt_logits": (c_uint64, c_void_p),
+    "mkrt_open_engine": (c_void_p, c_void_p, c_void_p),
+    "mkrt_close_engine": (None, c_void_p),
+    "mkrt_submit": (c_int, c_void_p, c_void_p, POINTER(c_uint64)),
+    "mkrt_cancel": (c_int, c_void_p, c_uint64),
+    "mkrt_advance": (c_int, c_void_p),
+    "mkrt_take_progress": (c_int, c_void_p, c_void_p),
+    "mkrt_take_outcome": (c_int, c_void_p, c_void_p),
+    "mkrt_stats": (c_int, c_void_p, c_void_p),
 }
 NHD, HND, PACKED = range(3)  # forms of a page of the cache
 
@@ -59,34 +71,81 @@ NHD, HND, PACKED = range(3)  # forms of a page of the cache
 _TOP = 20  # tokens whose log-probabilities may be asked for
 
 
-class Sampling(ctypes.Structure):
+class _Sized(ctypes.Structure):
+    """A struct that begins with its size, by which the library knows its version."""
+
+    def __init__(self, **fields):
+        super().__init__(size=ctypes.sizeof(self), **fields)
+
+
+class Sampling(_Sized):
     """How tokens are sampled (docs/sampling.md); greedily, unless a field is given."""
-    _fields_ = [("repetition_penalty", c_float), ("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float),
-                ("min_p", c_float), ("logprobs", c_uint32), ("seed", c_uint64), ("position", c_uint32),
-                ("reserved", c_uint32)]
+    _fields_ = [("size", c_uint32), ("repetition_penalty", c_float), ("temperature", c_float), ("top_k", c_uint32),
+                ("top_p", c_float), ("min_p", c_float), ("seed", c_uint64), ("logprobs", c_uint32), ("position", c_uint32)]
 
     def __init__(self, **fields):
         super().__init__(**{"repetition_penalty": 1, "top_p": 1, **fields})
 
 
 class _Logprobs(ctypes.Structure):
-    _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP)]
+    _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP), ("rank", c_uint32)]
+
+
+class Logprob(collections.namedtuple("Logprob", "sampled top rank")):
+    """A sampled token's log-probability; pairs (id, log-probability) of the likeliest; how many logits are at least as
+    great as the token's."""
 
 
 class _Bias(ctypes.Structure):
     _fields_ = [("id", c_uint32), ("before", c_float), ("after", c_float)]
 
 
-class _Samples(ctypes.Structure):
-    _fields_ = [("sampling", Sampling), ("stop_ids", POINTER(c_int32)), ("seen", POINTER(c_uint32)),
-                ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("stops", c_uint32), ("limit", c_uint32),
-                ("count", c_uint32), ("bias_count", c_uint32), ("biases", POINTER(_Bias)),
-                ("allowed", POINTER(c_uint32))]
+class _Samples(_Sized):
+    _fields_ = [("size", c_uint32), ("limit", c_uint32), ("sampling", POINTER(Sampling)), ("stop_ids", POINTER(c_int32)),
+                ("biases", POINTER(_Bias)), ("seen", POINTER(c_uint32)), ("allowed", POINTER(c_uint32)),
+                ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("logprobs_size", c_uint32),
+                ("stop_count", c_uint32), ("bias_count", c_uint32), ("count", c_uint32)]
 
 
-class _Batch(ctypes.Structure):
-    _fields_ = [(name, POINTER(c_int32)) for name in ("tokens", "row_begin", "kv_len", "page_begin", "page_index")]
-    _fields_ += [("requests", c_uint32)]
+class _Batch(_Sized):
+    _fields_ = [("size", c_uint32), ("requests", c_uint32)]
+    _fields_ += [(name, POINTER(c_int32)) for name in ("tokens", "row_begin", "kv_len", "page_begin", "page_index")]
+
+
+class _LogitBias(ctypes.Structure):
+    _fields_ = [("id", c_int32), ("value", c_float)]
+
+
+class _EngineOptions(_Sized):
+    _fields_ = [(name, c_uint32) for name in ("size", "preemption", "prefix_cache", "max_rows_beside_decodes",
+                                              "steps_per_launch", "max_waiting", "page_size", "pages")]
+    _fields_ += [("stop_ids", POINTER(c_int32)), ("stop_count", c_uint32), ("reserved", c_uint32)]
+
+
+class _Request(_Sized):
+    _fields_ = [("size", c_uint32), ("prompt_count", c_uint32), ("prompt", POINTER(c_int32)),
+                ("sampling", POINTER(Sampling)), ("stop_ids", POINTER(c_int32)), ("logit_bias", POINTER(_LogitBias)),
+                ("allowed_ids", POINTER(c_int32)), ("name", c_char_p), ("stop_count", c_uint32), ("bias_count", c_uint32),
+                ("allowed_count", c_uint32), ("max_new_tokens", c_uint32), ("min_new_tokens", c_uint32),
+                ("presence_penalty", c_float), ("frequency_penalty", c_float), ("priority", c_int32),
+                ("stream", c_uint32), ("ignore_engine_stops", c_uint32), ("arrive_at_step", c_uint64)]
+
+
+class _Progress(_Sized):
+    _fields_ = [("size", c_uint32), ("logprobs_size", c_uint32), ("request", c_uint64), ("ids", POINTER(c_int32)),
+                ("logprobs", POINTER(_Logprobs)), ("count", c_uint32), ("top_count", c_uint32)]
+
+
+class _Outcome(_Sized):
+    _fields_ = [("size", c_uint32), ("logprobs_size", c_uint32), ("request", c_uint64), ("reason", c_uint32),
+                ("status", c_uint32), ("error", c_char_p), ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)),
+                ("count", c_uint32), ("top_count", c_uint32), ("cached_tokens", c_uint32), ("reserved", c_uint32)]
+
+
+class _Stats(_Sized):
+    _fields_ = [(name, c_uint32) for name in ("size", "running", "waiting", "pages", "pages_used", "reserved")]
+    _fields_ += [(name, c_uint64) for name in ("clock", "launches", "steps", "rows", "preemptions",
+                                               "prefix_queries", "prefix_hits")]
 
 
 def _ints(values):
@@ -103,8 +162,27 @@ def _batch(requests):
                   requests=len(requests))
 
 
+class Status(enum.IntEnum):
+    """What became of a call (mkrt_status)."""
+    OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG = range(12)
+
+
+def _logprobs_list(logprobs, count, top):
+    """For each of `count` tokens its Logprob with the `top` likeliest."""
+    return [Logprob(of.sampled, list(zip(of.top_id, of.top))[:top], of.rank) for of in logprobs[:count]]
+
+
 class Error(Exception):
-    """What was found and what was expected, in the library's words."""
+    """What was found and what was expected, in the library's words; `status` is a Status."""
+
+    def __init__(self, message, status=Status.BAD_ARGUMENT):
+        super().__init__(message)
+        self.status = Status(status)
+
+    @classmethod
+    def last(cls, library):
+        """The error of this thread's last failed call."""
+        return cls(library.mkrt_error().decode(), library.mkrt_error_status())
 
 
 def _load(path):
@@ -113,7 +191,7 @@ def _load(path):
     try:
         library = ctypes.CDLL(str(path))
     except OSError as e:
-        raise Error(f"no libmkrt: {e}") from None
+        raise Error(f"no libmkrt: {e}", Status.BAD_FILE) from None
     for name, (result, *arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -125,7 +203,7 @@ class _Handle:
 
     def __init__(self, library, handle):
         if not handle:
-            raise Error(library.mkrt_error().decode())
+            raise Error.last(library)
         self._library, self._handle = library, handle
 
     def __enter__(self):
@@ -136,8 +214,12 @@ class _Handle:
 
     def _open(self):
         if not self._handle:
-            raise Error(f"the {type(self).__name__.lower()} is closed")
+            raise Error(f"the {type(self).__name__.lower()} is closed", Status.BAD_HANDLE)
         return self._handle
+
+    def _check(self, failed):
+        if failed:
+            raise Error.last(self._library)
 
 
 class Device(_Handle):
@@ -175,13 +257,11 @@ class Device(_Handle):
 
     def accept_unsealed(self, accept=True):
         """Lets sessions be opened of artefacts whose seal is broken, or whose schedule was not proved."""
-        if self._library.mkrt_accept_unsealed(self._open(), accept):
-            raise Error(self._library.mkrt_error().decode())
+        self._check(self._library.mkrt_accept_unsealed(self._open(), accept))
 
     def keep_weights(self, folder):
         """Keeps packed weights of sessions opened from now on in files of a folder, for later sessions; None: nowhere."""
-        if self._library.mkrt_keep_weights(self._open(), None if folder is None else os.fsencode(folder)):
-            raise Error(self._library.mkrt_error().decode())
+        self._check(self._library.mkrt_keep_weights(self._open(), None if folder is None else os.fsencode(folder)))
 
     def open(self, artefact, checkpoint):
         """A session of an artefact's file with the weights of the checkpoint that it was compiled for, a Hugging Face folder."""
@@ -226,8 +306,7 @@ class Session(_Handle):
 
     def rewind(self, position=0):
         """Forgets what was fed at `position` and behind it."""
-        if self._library.mkrt_rewind(self._open(), position) != 0:
-            raise Error(self._library.mkrt_error().decode())
+        self._check(self._library.mkrt_rewind(self._open(), position))
 
     def step(self, tokens, logits=False):
         """Feeds 1 to max_tokens tokens; the greedy successor of the last. With logits: that and all rows, a numpy array
@@ -238,9 +317,8 @@ class Session(_Handle):
             import numpy
             rows = numpy.empty((len(ids), self.vocab), dtype=numpy.float32)
         following = c_int32()
-        if self._library.mkrt_step(self._open(), ids, len(ids), rows.ctypes.data if logits else None,
-                                   byref(following)) != 0:
-            raise Error(self._library.mkrt_error().decode())
+        self._check(self._library.mkrt_step(self._open(), ids, len(ids), rows.ctypes.data if logits else None,
+                                            byref(following)))
         return (following.value, rows) if logits else following.value
 
     def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
@@ -254,11 +332,15 @@ class Session(_Handle):
         ids = samples.ids[:samples.count]
         if logprobs is None:
             return ids
-        return ids, [(of.sampled, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
-                     for of in samples.logprobs[:samples.count]]
+        return ids, _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
 
     def _id_set(self, ids):
         words = (c_uint32 * ((self.vocab + 31) // 32))()
+        if hasattr(ids, "dtype"):
+            if ids.dtype != "uint32" or ids.shape != (len(words),):
+                raise Error(f"found an array of {ids.dtype} {ids.shape}, expected uint32 ({len(words)},)")
+            ctypes.memmove(words, ids.tobytes(), ctypes.sizeof(words))
+            return words
         for token in map(int, ids):
             if not 0 <= token < self.vocab:
                 raise Error(f"found the id {token}, expected 0 to {self.vocab - 1}")
@@ -266,10 +348,11 @@ class Session(_Handle):
         return words
 
     def _samples(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}, biases=None, allowed=None):
-        samples = _Samples(Sampling(**sampling), limit=limit, stops=len(stop))
+        sampling = Sampling(**sampling)
         if logprobs is not None:
-            samples.sampling.logprobs = 1 + logprobs
-        if samples.sampling.repetition_penalty != 1:
+            sampling.logprobs = 1 + logprobs
+        samples = _Samples(sampling=ctypes.pointer(sampling), limit=limit, stop_count=len(stop))
+        if sampling.repetition_penalty != 1:
             samples.seen = self._id_set(seen)
         if allowed is not None:
             samples.allowed = self._id_set(allowed)
@@ -277,7 +360,7 @@ class Session(_Handle):
             samples.biases = (_Bias * len(biases))(*((token, *of) for token, of in sorted(biases.items())))
             samples.bias_count = len(biases)
         samples.stop_ids, samples.ids = _ints(stop), (c_int32 * max(1, limit))()
-        samples.logprobs = (_Logprobs * max(1, limit))()
+        samples.logprobs, samples.logprobs_size = (_Logprobs * max(1, limit))(), ctypes.sizeof(_Logprobs)
         return samples
 
     @property
@@ -336,6 +419,16 @@ class Session(_Handle):
         self._check(text is None)
         return text.decode()
 
+    def engine(self, recompute=False, prefix_cache=False, max_rows_beside_decodes=0, steps_per_launch=1, max_waiting=0,
+               page_size=16, pages=0, stop=()):
+        """An Engine over this session, which feeds it alone until it is closed. pages: of a new cache of page_size
+        positions each; 0: the session's cache as it is. max_waiting: requests that may wait; 0: no bound."""
+        stops = _ints(stop)
+        options = _EngineOptions(preemption=recompute, prefix_cache=prefix_cache, steps_per_launch=steps_per_launch,
+                                 max_rows_beside_decodes=max_rows_beside_decodes, max_waiting=max_waiting,
+                                 page_size=page_size, pages=pages, stop_ids=stops, stop_count=len(stops))
+        return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)))
+
     def set_stream(self, stream):
         """For all steps from now on: a CUstream by its number (a torch stream's cuda_stream); 0: the default one."""
         self._check(self._library.mkrt_set_stream(self._open(), stream))
@@ -344,18 +437,32 @@ class Session(_Handle):
         """A wait inside the kernel that lasts longer is a fault; 0: it never is."""
         self._check(self._library.mkrt_set_timeout(self._open(), milliseconds))
 
-    def begin_step(self, requests, limit=1, stop=(), **sampling):
+    def begin_step(self, requests, limit=1, stop=(), samples=None, **sampling):
         """Puts a step of requests, as step_batch takes them, on the stream and returns: two may be under way, or one that
-        samples more than one token. Each request samples up to `limit` by fields of Sampling."""
-        samples = self._samples_of(requests, limit, stop, sampling)
+        samples more than one token. Each request samples up to `limit` by fields of Sampling; or `samples` has a dict of
+        sample()'s arguments for each. A token -1 - b stands for what request b of the step before has sampled."""
+        samples = self._samples_of(requests, limit, stop, sampling, samples)
         self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
 
-    def end_step(self):
-        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has sampled."""
+    def end_step(self, logprobs=False):
+        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has sampled.
+        With logprobs: a pair for each request, of its tokens and of a Logprob for each, as far as it asked for them."""
         samples = self._under_way.popleft() if self._under_way else None
         self._check(self._library.mkrt_end_step(self._open(), None, samples))
-        return [of.ids[:of.count] for of in samples]
+        ids = [of.ids[:of.count] for of in samples]
+        return list(zip(ids, map(self._logprobs_of, samples))) if logprobs else ids
+
+    def _logprobs_of(self, samples):
+        asked = samples.sampling.contents.logprobs
+        return _logprobs_list(samples.logprobs, samples.count, min(asked - 1, self.vocab)) if asked else []
+
+    def sample_batch(self, requests, samples):
+        """One launch of requests, as step_batch takes them: `samples` has a dict of sample()'s arguments for each. What
+        end_step gives with logprobs."""
+        made = self._samples_of(requests, 1, (), {}, samples)
+        self._check(self._library.mkrt_sample_batch(self._open(), byref(_batch(requests)), made))
+        return [(of.ids[:of.count], self._logprobs_of(of)) for of in made]
 
     def capture_step(self, limit=1, stops=0):
         """While the stream is being captured: puts a step into the graph, for any requests that sample no more than `limit`
@@ -373,12 +480,15 @@ class Session(_Handle):
         """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream."""
         return self._library.mkrt_logits(self._open())
 
-    def _samples_of(self, requests, limit, stop, sampling):
-        return (_Samples * len(requests))(*(self._samples(limit, tuple(stop), sampling=sampling) for _ in requests))
+    def _samples_of(self, requests, limit, stop, sampling, samples=None):
+        if samples is None:
+            samples = [{"limit": limit, "stop": tuple(stop), **sampling}] * len(requests)
+        if len(samples) != len(requests):
+            raise Error(f"found samples of {len(samples)} requests, expected {len(requests)}")
+        return (_Samples * len(requests))(*(self._sample_of(**of) for of in samples))
 
-    def _check(self, failed):
-        if failed:
-            raise Error(self._library.mkrt_error().decode())
+    def _sample_of(self, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
+        return self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
 
     def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, logit_bias=None, presence_penalty=0,
                  frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
@@ -418,6 +528,105 @@ class Session(_Handle):
         if self._handle:
             self._library.mkrt_close_session(self._handle)
         self._handle = None
+
+
+class Reason(enum.IntEnum):
+    """Why a request has finished (mkrt_finish_reason)."""
+    UNFINISHED, STOP, LENGTH, ERROR, CANCELLED = range(5)
+
+
+# New tokens of a streamed request. logprobs: as Session.sample gives them, or None.
+Progress = collections.namedtuple("Progress", "id tokens logprobs")
+# A finished request. reason: a Reason; error: an Error, or None; cached_tokens: of the prompt, from the prefix cache.
+Outcome = collections.namedtuple("Outcome", "id tokens logprobs reason error cached_tokens")
+# What an engine has now, and counts since it was opened.
+Stats = collections.namedtuple("Stats", "running waiting pages pages_used clock launches steps rows preemptions "
+                                        "prefix_queries prefix_hits")
+
+
+class Engine(_Handle):
+    """Continuous batching over a session (docs/engine.md): requests join and leave between launches, and each gets the
+    tokens that it would get alone. Session.engine() opens one."""
+
+    def submit(self, prompt, max_new_tokens=16, stop=(), logprobs=None, logit_bias=None, allowed=None, min_tokens=0,
+               presence_penalty=0, frequency_penalty=0, priority=0, stream=False, ignore_engine_stops=False,
+               arrive_at_step=0, name=None, **sampling):
+        """Hands in a request and returns its id: 0, 1, … One that can never run has an outcome with its error at once.
+
+        logprobs, logit_bias, allowed, min_tokens, the penalties and sampling: as in Session.generate and Session.sample.
+        priority: a smaller number runs earlier; stream: progress() has its tokens as they come. Error with Status.FULL:
+        submit it again later."""
+        sampling, prompt, stops = Sampling(**sampling), _ints(prompt), _ints(stop)
+        if logprobs is not None:
+            sampling.logprobs = 1 + logprobs
+        biases, only = list((logit_bias or {}).items()), _ints(allowed or ())
+        request = _Request(prompt_count=len(prompt), prompt=prompt, sampling=ctypes.pointer(sampling), stop_ids=stops,
+                           logit_bias=(_LogitBias * len(biases))(*biases), allowed_ids=only, stop_count=len(stops),
+                           bias_count=len(biases), allowed_count=len(only), max_new_tokens=max_new_tokens,
+                           min_new_tokens=min_tokens, presence_penalty=presence_penalty,
+                           frequency_penalty=frequency_penalty, priority=priority, stream=stream,
+                           ignore_engine_stops=ignore_engine_stops, arrive_at_step=arrive_at_step,
+                           name=None if name is None else name.encode())
+        number = c_uint64()
+        self._check(self._library.mkrt_submit(self._open(), byref(request), byref(number)))
+        return number.value
+
+    def cancel(self, id):
+        """Ends a request; its outcome has the tokens so far. An id of no unfinished request is an Error."""
+        self._check(self._library.mkrt_cancel(self._open(), id))
+
+    def advance(self):
+        """Runs one launch for the requests that have arrived. An error ends all requests and every later one."""
+        self._check(self._library.mkrt_advance(self._open()))
+
+    def progress(self):
+        """The new tokens of streamed requests since the last call: a list of Progress."""
+        return list(iter(self._take_progress, None))
+
+    def outcomes(self):
+        """The requests that have finished since the last call: a list of Outcome."""
+        return list(iter(self._take_outcome, None))
+
+    def run(self):
+        """Advances until no request is left, and yields their outcomes as they finish."""
+        while True:
+            yield from self.outcomes()
+            if self.idle:
+                return
+            self.advance()
+
+    @property
+    def idle(self):
+        stats = self.stats()
+        return stats.running + stats.waiting == 0
+
+    def stats(self):
+        stats = _Stats()
+        self._check(self._library.mkrt_stats(self._open(), byref(stats)))
+        return Stats(*(getattr(stats, name) for name in Stats._fields))
+
+    def close(self):
+        """Drops the requests that have not finished. The session is free again."""
+        if self._handle:
+            self._library.mkrt_close_engine(self._handle)
+        self._handle = None
+
+    def _take_progress(self):
+        taken = _Progress(logprobs_size=ctypes.sizeof(_Logprobs))
+        self._check(self._library.mkrt_take_progress(self._open(), byref(taken)))
+        if taken.count:
+            return Progress(taken.request, taken.ids[:taken.count], self._logprobs(taken))
+
+    def _take_outcome(self):
+        taken = _Outcome(logprobs_size=ctypes.sizeof(_Logprobs))
+        self._check(self._library.mkrt_take_outcome(self._open(), byref(taken)))
+        if taken.reason:
+            error = Error(taken.error.decode(), taken.status) if taken.reason == Reason.ERROR else None
+            return Outcome(taken.request, taken.ids[:taken.count], self._logprobs(taken), Reason(taken.reason), error,
+                           taken.cached_tokens)
+
+    def _logprobs(self, taken):
+        return _logprobs_list(taken.logprobs, taken.count, taken.top_count) if taken.logprobs else None
 
 
 def version(library=None):

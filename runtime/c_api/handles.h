@@ -1,0 +1,114 @@
+// Open handles, and the claim that a call has on one.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "runtime/c_api/last_error.h"
+#include "runtime/device/device.h"
+
+namespace mkrt {
+
+// OpenDevice is a device with the lock that all calls for it take: those of its handle, of its sessions and
+// of their engines. It outlives them, whichever handle is closed first.
+struct OpenDevice {
+  std::unique_ptr<Device> device;
+  std::mutex calls{};
+};
+
+// Handles holds the open handles of a kind. A handle is dereferenced only after it is found here.
+template <class T>
+class Handles {
+ public:
+  T* add(std::shared_ptr<T> handle) {
+    const std::lock_guard lock(mutex_);
+    T* const address = handle.get();
+    open_.emplace(address, std::move(handle));
+    return address;
+  }
+  // Returns null for a handle that is not open.
+  std::shared_ptr<T> find(const T* handle) {
+    const std::lock_guard lock(mutex_);
+    const auto at = open_.find(handle);
+    return at == open_.end() ? nullptr : at->second;
+  }
+  void remove(const T* handle) {
+    const std::lock_guard lock(mutex_);
+    open_.erase(handle);
+  }
+  // Calls f(handle) while nobody can close the handle, and returns true if it is open. Requires that `f` does
+  // not wait.
+  template <class F>
+  bool with(const T* handle, F f) {
+    const std::lock_guard lock(mutex_);
+    const auto at = open_.find(handle);
+    if (at == open_.end()) return false;
+    f(at->second);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const T*, std::shared_ptr<T>> open_;
+};
+
+// handles_of<T>() returns the open handles of a kind. T::kKind names the kind in errors, and `device` of a
+// handle is its OpenDevice.
+template <class T>
+Handles<T>& handles_of() {
+  static Handles<T> handles;
+  return handles;
+}
+
+template <class T>
+mkrt_status not_open(const T* handle) {
+  if (!handle) return refuse("{} is NULL", T::kKind);
+  return keep(MKRT_BAD_HANDLE, fmt::format("mkrt: error: {0} is no open {0}", T::kKind));
+}
+
+// A Claim is a call's right to use an open handle: the handle stays open, and no other call for its device
+// runs. A claim that fails keeps the error.
+template <class T>
+class Claim {
+ public:
+  // The lock is tried while the handle cannot be closed: a call that fails never holds the last reference.
+  explicit Claim(const T* handle) {
+    const bool open = handles_of<T>().with(handle, [this](const std::shared_ptr<T>& found) {
+      std::unique_lock lock(found->device->calls, std::try_to_lock);
+      if (!lock) return;
+      device_ = found->device;
+      lock_ = std::move(lock);
+      handle_ = found;
+    });
+    if (!open)
+      not_open(handle);
+    else if (!handle_)
+      keep(MKRT_BUSY, fmt::format("mkrt: error: {}: another thread is in a call for its device", T::kKind));
+  }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  T* operator->() const { return handle_.get(); }
+  const std::shared_ptr<T>& shared() const { return handle_; }
+
+ private:
+  std::shared_ptr<OpenDevice> device_;  // destroyed last
+  std::unique_lock<std::mutex> lock_;
+  std::shared_ptr<T> handle_;
+};
+
+// Closes a handle once no other call for its device runs. NULL has no effect.
+template <class T>
+void close(const T* handle) {
+  std::shared_ptr<T> open = handles_of<T>().find(handle);
+  if (!open) {
+    if (handle) not_open(handle);
+    return;
+  }
+  const std::shared_ptr<OpenDevice> device = open->device;
+  const std::lock_guard lock(device->calls);
+  handles_of<T>().remove(handle);
+  open.reset();
+}
+
+}  // namespace mkrt

@@ -1,0 +1,101 @@
+// The error of a thread's last failed call, and exceptions as statuses.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/c_api/mkrt.h"
+
+namespace mkrt {
+
+struct LastError {
+  std::string message;
+  mkrt_status status = MKRT_OK;
+};
+inline thread_local LastError last_error;
+
+// Keeps an error as the thread's last one, and returns its status.
+inline mkrt_status keep(mkrt_status status, std::string message) {
+  last_error = {std::move(message), status};
+  return status;
+}
+
+// Keeps `mkrt: error: …` about an argument.
+template <class... Args>
+mkrt_status refuse(fmt::format_string<Args...> format, Args&&... args) {
+  return keep(MKRT_BAD_ARGUMENT, "mkrt: error: " + fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Returns the status for an error. `invalid` is that of ErrorKind::kInvalid.
+inline mkrt_status status_of(const Error& error, mkrt_status invalid = MKRT_BAD_ARGUMENT) {
+  switch (error.kind) {
+    case ErrorKind::kInvalid:
+      return invalid;
+    case ErrorKind::kOutOfOrder:
+      return MKRT_OUT_OF_ORDER;
+    case ErrorKind::kNoMemory:
+      return MKRT_NO_MEMORY;
+    case ErrorKind::kNoDevice:
+      return MKRT_NO_DEVICE;
+    case ErrorKind::kFault:
+      return MKRT_FAULT;
+    case ErrorKind::kTimeout:
+      return MKRT_TIMEOUT;
+  }
+  return MKRT_BUG;
+}
+
+inline mkrt_status keep(const Error& error, mkrt_status invalid = MKRT_BAD_ARGUMENT) {
+  return keep(status_of(error, invalid), error.message);
+}
+inline mkrt_status keep(const Status& status) {
+  return status.ok() ? MKRT_OK : keep(status.error());
+}
+
+// Keeps the error, and returns NULL.
+template <class T>
+T* fail(const Error& error, mkrt_status invalid) {
+  keep(error, invalid);
+  return nullptr;
+}
+
+inline bool missing(const void* argument, const char* name) {
+  if (!argument) refuse("{} is NULL", name);
+  return !argument;
+}
+
+// Runs `f` and returns its result, or `failed` after an exception, whose text is kept as the error. Nothing
+// may be thrown out of a C function.
+template <class F>
+auto guarded(F f, decltype(f()) failed) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    keep(MKRT_NO_MEMORY, "mkrt: error: no memory of the host");
+  } catch (const std::exception& e) {
+    keep(MKRT_BUG, fmt::format("mkrt: error: {}", e.what()));
+  } catch (...) {
+    keep(MKRT_BUG, "mkrt: error: unknown exception");
+  }
+  return failed;
+}
+
+// Runs `f`, which returns a status.
+template <class F>
+mkrt_status guarded(F f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return keep(MKRT_NO_MEMORY, "mkrt: error: no memory of the host");
+  } catch (const std::exception& e) {
+    return keep(MKRT_BUG, fmt::format("mkrt: error: {}", e.what()));
+  } catch (...) {
+    return keep(MKRT_BUG, "mkrt: error: unknown exception");
+  }
+}
+
+}  // namespace mkrt

@@ -1,0 +1,63 @@
+// Issue slots of the products' loops, by the format of weights. Internal to scheduler/work.
+#pragma once
+
+#include "runtime/abi/weight_format.h"
+
+namespace mkc {
+
+// LoopSlots is how often a warp issues for 16 rows and 64 columns of weights: in Mma8, in Mma32 with up to 16
+// tokens and with more, and in Mma64 for its 16 tokens. An instruction that converts packed floats takes two
+// slots (CUDA programming guide, throughput of conversions). tools/bench/loops --formats counts them in the
+// machine code for sm_90a.
+struct LoopSlots {
+  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0;
+};
+// mma8_bytes_per_ns of a machine stands for this number of slots.
+constexpr double kMma8Slots = 55;
+
+// Returns the slots of a format that is unpacked. Others have none: their rates are figures of the machine.
+constexpr LoopSlots loop_slots(mkrt::WeightType type) {
+  using enum mkrt::WeightType;
+  switch (type) {
+    case kF32:
+    case kF16:
+    case kBf16:
+      return {};
+    case kE4m3:
+      return {164, 151, 190, 169};
+    // Mma64 has formats with groups from 9 tokens on.
+    case kE4m3Block:
+      return {172, 0, 0, 172};
+    case kInt4:
+      return {126, 0, 0, 120};
+    case kInt4Group32:
+      return {142, 0, 0, 140};
+    case kInt4Zero:
+      return {133, 0, 0, 127};
+    case kInt4ZeroGroup32:
+      return {156, 0, 0, 154};
+    case kInt8:
+      return {192, 0, 0, 185};
+    case kInt8Group32:
+      return {214, 0, 0, 210};
+    case kMxfp4:
+      return {152, 0, 0, 164};
+    case kNvfp4:
+      return {190, 0, 0, 204};
+  }
+  return {};
+}
+
+// Fp8Slots is how often a warp issues in Mma64 for 64 columns of activations of 8-bit floats: for 16 rows of
+// weights, and for the part of a tile that its strips share.
+struct Fp8Slots {
+  double strip = 0, part = 0;
+};
+
+// Returns the slots of weights of E4M3. They are counted from machine code for sm_89 (ptxas 13.0;
+// docs/decisions/081-fp8-activations.md), and packed conversions count twice.
+constexpr Fp8Slots fp8_slots(mkrt::WeightType type) {
+  return mkrt::weight_format(type).grouped() ? Fp8Slots{58, 196} : Fp8Slots{30, 196};
+}
+
+}  // namespace mkc

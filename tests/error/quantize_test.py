@@ -1,0 +1,305 @@
+"""These tests check mkc quantize: what it writes, held against the definitions of the formats in Python's floats, and
+what it refuses.
+Usage: quantize_test.py MKC ROOT
+"""
+import json
+import math
+import os
+import pty
+import random
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+
+from command import FIXTURE, LIMIT_S, MKC, TINY, Command
+
+E2M1 = [0, .5, 1, 1.5, 2, 3, 4, 6]
+BLOCKS = {"fp8": (1, 0), "fp8-block": (128, 128), "int4-g128": (1, 128), "mxfp4": (1, 32)}  # columns 0: all of a row
+CLIPS = [1 - i / 64 for i in range(33)]
+Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
+
+
+def e4m3(code):
+    exponent, mantissa = code >> 3 & 15, code & 7
+    magnitude = math.ldexp(mantissa, -9) if exponent == 0 else math.ldexp(8 + mantissa, exponent - 10)
+    return -magnitude if code & 0x80 else magnitude
+
+
+# The numbers of codes, without those that are no numbers.
+NUMBERS = {"fp8": [e4m3(code) for code in range(256) if code & 0x7f != 0x7f], "int4-g128": list(range(-8, 8)),
+           "mxfp4": E2M1 + [-x for x in E2M1]}
+NUMBERS["fp8-block"] = NUMBERS["fp8"]
+
+
+def bf16(bits):
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def to_bf16(x):
+    bits = struct.unpack("<I", struct.pack("<f", x))[0]
+    return bf16(bits + 0x7fff + (bits >> 16 & 1) >> 16)
+
+
+def read_tensors(path):
+    """Returns name -> (dtype, shape, bytes)."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    cut = {name: tuple(8 + size + x for x in entry["data_offsets"]) for name, entry in header.items()}
+    return {name: (entry["dtype"], entry["shape"], data[slice(*cut[name])]) for name, entry in header.items()}
+
+
+def floats(tensor):
+    dtype, _, data = tensor
+    if dtype == "BF16":
+        return [bf16(bits) for bits, in struct.iter_unpack("<H", data)]
+    return [x for x, in struct.iter_unpack({"F32": "<f", "F16": "<e"}[dtype], data)]
+
+
+def write_tensors(path, tensors):
+    header, at = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at := at + len(data)]}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+
+
+def codes_and_scales(tensors, name, form):
+    """Returns the numbers of codes, and the scales, of a matrix that mkc quantize wrote."""
+    if form.startswith("fp8"):
+        return [e4m3(code) for code in tensors[name][2]], floats(tensors[name + "_scale"])
+    nibbles = [code for byte in tensors[name + "_packed"][2] for code in (byte & 15, byte >> 4)]
+    if form == "int4-g128":
+        return [code - 8 for code in nibbles], floats(tensors[name + "_scale"])
+    return [E2M1[code & 7] * (-1 if code & 8 else 1) for code in nibbles], [2.0 ** (b - 127) for b in tensors[name + "_scale"][2]]
+
+
+def blocks_of(form, rows, cols):
+    """Yields the elements of each block, in the order of the scales."""
+    height, width = BLOCKS[form]
+    width = width or cols
+    for row in range(0, rows, height):
+        for col in range(0, cols, width):
+            yield [r * cols + c for r in range(row, min(row + height, rows)) for c in range(col, min(col + width, cols))]
+
+
+def squared_error(weights, scale, numbers):
+    return sum(min((w - n * scale) ** 2 for n in numbers) for w in weights)
+
+
+def candidates(form, weights):
+    greatest = max(map(abs, weights))
+    if form == "mxfp4":
+        exponent = math.frexp(greatest)[1] - 1 - 2
+        return [2.0 ** e for e in (exponent - 1, exponent, exponent + 1)]
+    return [to_bf16(greatest / {"int4-g128": 7}.get(form, 448) * clip) for clip in CLIPS]
+
+
+class QuantizeTest(Command):
+    def quantize(self, model, form, *more, code=0):
+        found, out, err = self.mkc("quantize", model, "-o", "out", "--format", form, *more)
+        self.assertEqual(found, code, err)
+        return out.decode()
+
+    def test_scales_are_the_best_of_the_search_and_codes_are_the_nearest(self):
+        before = read_tensors(TINY / "model.safetensors")
+        for form in BLOCKS:
+            with self.subTest(form):
+                out = self.quantize(TINY, form)
+                after = read_tensors(self.dir / "out" / "model.safetensors")
+                _, (rows, cols), _ = before[Q_PROJ]
+                weights = floats(before[Q_PROJ])
+                codes, scales = codes_and_scales(after, Q_PROJ, form)
+                errors = squares = 0
+                for number, (scale, block) in enumerate(zip(scales, blocks_of(form, rows, cols), strict=True)):
+                    inside = [weights[i] for i in block]
+                    found = sum((weights[i] - codes[i] * scale) ** 2 for i in block)
+                    errors, squares = errors + found, squares + sum(w * w for w in inside)
+                    for i in block[:64]:
+                        nearest = min(abs(weights[i] - n * scale) for n in NUMBERS[form])
+                        self.assertLessEqual(abs(weights[i] - codes[i] * scale), nearest + 1e-6 * abs(weights[i]))
+                    if number % 41 == 0 and form != "fp8-block":
+                        best = min(squared_error(inside, c, NUMBERS[form]) for c in candidates(form, inside))
+                        self.assertLessEqual(found, best * (1 + 1e-5))
+                self.assertIn(f"{Q_PROJ:<52} {'[128, 128]':>16}  {form:<9} relative error {math.sqrt(errors / squares):.5f}", out)
+                self.drop_out()
+
+    def drop_out(self):
+        for path in (self.dir / "out").iterdir():
+            path.unlink()
+
+    def test_embeddings_norms_heads_routers_and_kept_modules_stay_and_files_are_copied(self):
+        before = read_tensors(FIXTURE.parent / "qwen3_moe" / "model.safetensors")
+        out = self.quantize(FIXTURE.parent / "qwen3_moe", "fp8", "--keep", "o_proj", "--keep", "re:.*layers.1.mlp.up")
+        after = read_tensors(self.dir / "out" / "model.safetensors")
+        same = {name for name in before if name in after and before[name] == after[name]}
+        for name in before:
+            module = name.removesuffix(".weight")
+            kept = (module.endswith(("norm", "lm_head", "embed_tokens", "mlp.gate", "o_proj")) or module == "model.layers.1.mlp.up_proj")
+            self.assertEqual(name in same, kept, name)
+        config = json.loads((self.dir / "out" / "config.json").read_text())
+        section = config.pop("quantization_config")
+        self.assertEqual(config, json.loads((FIXTURE.parent / "qwen3_moe" / "config.json").read_text()))
+        routers = [f"model.layers.{n}.mlp.gate" for n in (0, 2)]
+        self.assertEqual(section["ignore"], sorted(["lm_head", *routers, "model.layers.1.mlp.up_proj",
+                                                    *[f"model.layers.{n}.self_attn.o_proj" for n in range(3)]]))
+        self.assertIn("as it is", out)
+        self.assertEqual((self.dir / "out" / "expected.json").read_bytes(), (FIXTURE.parent / "qwen3_moe" / "expected.json").read_bytes())
+
+    def test_sharded_checkpoints_stay_sharded_and_other_weights_are_left_out(self):
+        tensors = read_tensors(TINY / "model.safetensors")
+        model = self.dir / "model"
+        (model / "original").mkdir(parents=True)
+        for file in ("config.json", "tokenizer.json"):
+            (model / file).write_bytes((TINY / file).read_bytes())
+        (model / "consolidated.pth").write_bytes(b"x")
+        halves = [dict(list(tensors.items())[i::2]) for i in range(2)]
+        names = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+        for name, half in zip(names, halves):
+            write_tensors(model / name, half)
+        index = {"metadata": {}, "weight_map": {t: name for name, half in zip(names, halves) for t in half}}
+        (model / "model.safetensors.index.json").write_text(json.dumps(index))
+        out = self.quantize("model", "int4-g128")
+        self.assertIn("left out: consolidated.pth, original\n", out)
+        self.assertEqual(sorted(p.name for p in (self.dir / "out").iterdir()),
+                         ["config.json", *names, "model.safetensors.index.json", "tokenizer.json"])
+        sharded = {name: t for file in names for name, t in read_tensors(self.dir / "out" / file).items()}
+        index = json.loads((self.dir / "out" / "model.safetensors.index.json").read_text())
+        self.assertEqual(set(index["weight_map"]), set(sharded))
+        self.assertEqual(index["metadata"]["total_size"], sum(len(t[2]) for t in sharded.values()))
+        self.drop_out()
+        self.quantize(TINY, "int4-g128")
+        self.assertEqual(read_tensors(self.dir / "out" / "model.safetensors"), sharded)
+
+    def test_results_do_not_depend_on_threads(self):
+        for form in BLOCKS:
+            files = []
+            for threads in (1, 3):
+                self.quantize(TINY, form, "--threads", threads)
+                files.append((self.dir / "out" / "model.safetensors").read_bytes())
+                self.drop_out()
+            self.assertEqual(*files)
+
+    def test_every_format_runs_and_its_loss_is_near_that_of_the_source(self):
+        (self.dir / "held_out.txt").write_text("Once there was a boy named Max. He had three nuts in a basket.\n\n[0, 5, 6, 7]\n")
+        for form, limit in (("fp8", .02), ("fp8-block", .02), ("int4-g128", .15), ("mxfp4", .3)):
+            with self.subTest(form):
+                out = self.quantize(TINY, form, "--held-out", "held_out.txt")
+                words = out.splitlines()[-1].split()
+                before, after = float(words[words.index("nats/token") - 1]), float(words[-2])
+                self.assertLess(abs(after - before), limit * before, out)
+                self.assertNotEqual(before, after)
+                self.drop_out()
+
+    def test_documents_are_measured_apart(self):
+        """Documents that follow each other have the loss of one alone, though all of them would not fit in the context."""
+        document = "Once there was a boy named Max. He had three nuts in a basket.\n"
+        losses = set()
+        for times in (1, 20):
+            (self.dir / "held_out.txt").write_text(document * times)
+            losses.add(self.quantize(TINY, "int4-g128", "--held-out", "held_out.txt").splitlines()[-1].split(": ")[1])
+            self.drop_out()
+        self.assertEqual(len(losses), 1, losses)
+
+    def large_checkpoint(self, rows, filled=1):
+        """Returns a checkpoint with three matrices of 1024 x `rows` weights. A part of its file is random, the rest a hole."""
+        folder, cols = self.dir / "large", 1024
+        config = json.loads((FIXTURE.parent / "llama" / "config.json").read_text())
+        config.update(hidden_size=cols, intermediate_size=rows, num_hidden_layers=1, num_attention_heads=8, num_key_value_heads=8,
+                      head_dim=128, vocab_size=1000, tie_word_embeddings=True)
+        layer = {"self_attn.q_proj": [1024, cols], "self_attn.k_proj": [1024, cols], "self_attn.v_proj": [1024, cols],
+                 "self_attn.o_proj": [cols, 1024], "mlp.gate_proj": [rows, cols], "mlp.up_proj": [rows, cols], "mlp.down_proj": [cols, rows],
+                 "input_layernorm": [cols], "post_attention_layernorm": [cols]}
+        shapes = {"model.embed_tokens.weight": [1000, cols], "model.norm.weight": [cols]}
+        shapes |= {f"model.layers.0.{name}.weight": shape for name, shape in layer.items()}
+        header, at = {}, 0
+        for name, shape in shapes.items():
+            header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at := at + 2 * math.prod(shape)]}
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config))
+        text = json.dumps(header).encode()
+        with open(folder / "model.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            some = bytearray(1 << 20)
+            some[::2] = random.Random(1).randbytes(1 << 19)
+            some[1::2] = bytes(random.Random(2).choices(b"\x3c\xbc\x3d\xbd", k=1 << 19))
+            for _ in range(filled):
+                file.write(some)
+            file.truncate(8 + len(text) + at)
+        return folder, at
+
+    def test_files_larger_than_memory_stream(self):
+        limit = 96 << 20
+        folder, size = self.large_checkpoint(rows=65536)
+        self.assertGreater(size, 4 * limit)
+        done = subprocess.run([MKC, "quantize", folder, "-o", "out", "--format", "int4-g128", "--threads", "2"], cwd=self.dir,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)), capture_output=True,
+                              timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater((self.dir / "out" / "model.safetensors").stat().st_size, size / 5)
+
+    def test_progress_is_shown_on_a_terminal_and_nothing_is_left_of_an_interrupted_run(self):
+        folder, _ = self.large_checkpoint(rows=32768, filled=200)
+        before = sorted(self.dir.iterdir())
+        master, slave = pty.openpty()
+        process = subprocess.Popen([MKC, "quantize", folder, "-o", "out", "--format", "int4-g128", "--threads", "1"], cwd=self.dir,
+                                   stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        shown = b""
+        while b"quantizing: " not in shown:
+            shown += os.read(master, 1000)
+        self.assertRegex(shown, rb"quantizing: \d+ of 2\d\d MB")
+        self.assertNotEqual(sorted(self.dir.iterdir()), before)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=LIMIT_S), -signal.SIGINT)
+        os.close(master)
+        self.assertEqual(sorted(self.dir.iterdir()), before)
+
+    def test_wrong_input_is_refused(self):
+        def refuses(message, model, *more, form="fp8", out="out"):
+            self.refuses(message, "quantize", model, "-o", out, "--format", form, *more)
+
+        refuses("mkc: error: --format: found int3, expected fp8, fp8-block, int4-g128 or mxfp4", TINY, form="int3")
+        refuses("none: error: ", "none")
+        refuses('--keep: error: found "k_prj", which names no matrix of llama', TINY, "--keep", "k_prj")
+        refuses('--keep: error: found "re:(", expected a regular expression: ', TINY, "--keep", "re:(")
+        refuses("none/out: error: cannot create: No such file or directory", TINY, out="none/out")
+        (self.dir / "out").write_text("")
+        refuses("out: error: exists, expected a new or an empty directory", TINY)
+        (self.dir / "out").unlink()
+        model = self.checkpoint()
+        refuses('model/model.safetensors: error: tensor "model.layers.0.mlp.down_proj.weight" has 80 columns, expected a multiple of '
+                "128 for int4-g128; --keep model.layers.0.mlp.down_proj leaves it as it is", model, form="int4-g128")
+        model = self.checkpoint(config=lambda c: c.update(quantization_config={"quant_method": "fp8"}))
+        refuses("model/config.json:", model)
+        (model / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8"}}')
+        model = self.checkpoint()
+        (model / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8"}}')
+        refuses("model: error: has hf_quant_config.json, expected weights that are not quantized", model)
+        (self.dir / "empty.txt").write_text("\n")
+        refuses("empty.txt: error: has no line of text or of ids", TINY, "--held-out", "empty.txt")
+        (self.dir / "short.txt").write_text("\n[7]\n")
+        refuses("short.txt:2:1: error: found 1 token, expected at least 2", TINY, "--held-out", "short.txt")
+
+    def test_weights_that_are_no_numbers_are_refused_and_leave_nothing(self):
+        for bits, said in ((0x7fc0, "nan"), (0x7f80, "inf"), (0xff80, "-inf")):
+            tensors = read_tensors(TINY / "model.safetensors")
+            dtype, shape, data = tensors[Q_PROJ]
+            at = 2 * (3 * 128 + 5)
+            tensors[Q_PROJ] = (dtype, shape, data[:at] + struct.pack("<H", bits) + data[at + 2:])
+            folder = self.dir / "model"
+            folder.mkdir(exist_ok=True)
+            (folder / "config.json").write_bytes((TINY / "config.json").read_bytes())
+            write_tensors(folder / "model.safetensors", tensors)
+            before = sorted(self.dir.rglob("*"))
+            code, _, err = self.mkc("quantize", "model", "-o", "out", "--format", "mxfp4")
+            self.assertEqual((code, err), (1, f'model/model.safetensors: error: tensor "{Q_PROJ}" has {said} at row 3, column 5, expected '
+                                              "a finite number\n"))
+            self.assertEqual(sorted(self.dir.rglob("*")), before)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,129 @@
+"""These tests break checkpoints that quantizers wrote, and check what mkc says of them.
+Usage: quantized_test.py MKC ROOT
+"""
+import json
+import shutil
+import struct
+import sys
+import unittest
+
+from command import ROOT, Command
+
+FIXTURES = ROOT / "tests" / "fixtures" / "quantized"
+Q = "model.layers.0.self_attn.q_proj"
+GATE = "model.layers.0.mlp.gate_proj"
+
+
+class QuantizedTest(Command):
+    def broken(self, name, edit, config=None):
+        """Returns a copy of a fixture with edited tensors: name -> [dtype, shape, bytes]."""
+        folder = self.dir / "model"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        document = json.loads((FIXTURES / name / "config.json").read_text())
+        if config:
+            config(document["quantization_config"])
+        (folder / "config.json").write_text(json.dumps(document))
+        data = (FIXTURES / name / "model.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        tensors, body = json.loads(data[8:8 + size]), data[8 + size:]
+        tensors.pop("__metadata__", None)
+        tensors = {n: [t["dtype"], t["shape"], bytearray(body[slice(*t["data_offsets"])])] for n, t in tensors.items()}
+        edit(tensors)
+        header, at = {}, 0
+        for n, (dtype, shape, part) in tensors.items():
+            header[n] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at := at + len(part)]}
+        text = json.dumps(header).encode()
+        (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values()))
+        return folder
+
+    def says(self, message, name, edit, config=None):
+        model = self.broken(name, edit, config)
+        self.refuses(f"model{message}", "run", model, "--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 1, "--keep-weights", "no")
+
+    def tensor_says(self, tensor, message, name, edit):
+        with self.subTest(f"{name}: {tensor} {message}"):
+            self.says(f'/model.safetensors: error: tensor "{tensor}" {message}', name, edit)
+
+    def test_groups_of_columns_in_another_order_or_out_of_range_are_refused(self):
+        for column, group in ((0, 1), (5, 99), (127, -1), (64, 0)):
+            def edit(t):
+                struct.pack_into("<i", t[Q + ".g_idx"][2], 4 * column, group)
+            self.tensor_says(Q + ".g_idx", f"puts column {column} into group {group}, expected {column // 64}: groups of columns in "
+                             "another order (desc_act) are not supported\n", "gptq", edit)
+
+        def shorten(t):
+            t[Q + ".g_idx"][1:] = [[64], t[Q + ".g_idx"][2][:256]]
+        self.tensor_says(Q + ".g_idx", "is I32 [64], expected I32 [128], the group of each column\n", "gptq", shorten)
+
+    def test_scales_that_are_no_numbers_are_refused(self):
+        for name, tensor, nan in (("ct_fp8_rows", Q + ".weight_scale", b"\xc0\x7f"), ("ct_fp8_blocks", Q + ".weight_scale", b"\x80\x7f"),
+                                  ("ct_w4_rows", Q + ".weight_scale", b"\x80\xff"), ("gptq", Q + ".scales", b"\x00\x7c"),
+                                  ("ct_mxfp4", Q + ".weight_scale", b"\xff"), ("modelopt_nvfp4", Q + ".weight_scale", b"\x7f"),
+                                  ("fp8_ue8m0", Q + ".weight_scale_inv", b"\xff")):
+            def edit(t):
+                t[tensor][2][:len(nan)] = nan
+            value = {b"\x80\x7f": "inf", b"\x80\xff": "-inf", b"\x00\x7c": "inf"}.get(nan, "nan")
+            self.tensor_says(tensor, f"has the scale {value} of row 0, expected a finite number\n", name, edit)
+
+    def test_factors_of_all_scales_are_finite_and_not_zero(self):
+        for name, tensor in (("ct_nvfp4", Q + ".weight_global_scale"), ("modelopt_nvfp4", Q + ".weight_scale_2")):
+            for value, said in ((0, "0"), (float("inf"), "inf"), (float("nan"), "nan")):
+                def edit(t):
+                    t[tensor][2][:] = struct.pack("<f", value)
+                self.tensor_says(tensor, f"is {said}, expected a finite number but 0\n", name, edit)
+
+    def test_scales_of_another_shape_or_none_are_refused(self):
+        def empty(t):
+            for tensor in (Q + ".weight_scale", Q + ".scales"):
+                if tensor in t:
+                    t[tensor][1:] = [[t[tensor][1][0], 0] if tensor.endswith("weight_scale") else [0, t[tensor][1][1]], b""]
+        for name, tensor, found, expected in (
+                ("ct_fp8_rows", Q + ".weight_scale", "BF16 [64, 0]", "BF16, F16, F32 or F8_E8M0 [64, 1], [1] or [1, 1], a scale for each "
+                 "row, for all, or for each block of 128 x 128"),
+                ("ct_w4_rows", Q + ".weight_scale", "BF16 [64, 0]", "BF16, F16 or F32 [64, n], a scale for each group of columns"),
+                ("gptq", Q + ".scales", "F16 [0, 64]", "BF16, F16 or F32 [n, 64], a scale for each group of columns"),
+                ("ct_mxfp4", Q + ".weight_scale", "U8 [64, 0]", "U8 [64, 4], a scale for each group of 32 columns"),
+                ("ct_nvfp4", Q + ".weight_scale", "F8_E4M3 [64, 0]", "F8_E4M3 [64, 8], a scale for each group of 16 columns")):
+            self.tensor_says(tensor, f"is {found}, expected {expected}\n", name, empty)
+        for name, tensor, beside in (("ct_fp8_rows", Q + ".weight_scale", "beside"), ("ct_mxfp4", Q + ".weight_scale", "beside")):
+            with self.subTest(name):
+                self.says(f'/model.safetensors: error: missing tensor "{tensor}" {beside} "', name, lambda t: t.pop(tensor))
+        self.says(f'/model.safetensors: error: missing tensor "{Q}.scales", the scales of "{Q}.qweight"\n', "gptq",
+                  lambda t: t.pop(Q + ".scales"))
+
+    def test_zero_points_of_symmetric_weights_are_in_the_middle(self):
+        def edit(t):
+            t[Q + ".qzeros"][2][0] = 0x76
+        self.tensor_says(Q + ".qzeros", "has the zero point 7 of row 0, expected 8 because the config says that weights are symmetric\n",
+                         "gptq", edit)
+
+    def test_floats_of_another_kind_are_refused(self):
+        def edit(t):
+            t[Q + ".weight"][0] = "F8_E5M2"
+        self.tensor_says(Q + ".weight", 'is F8_E5M2, expected bf16 as "model.embed_tokens.weight"\n', "ct_fp8_rows", edit)
+
+    def test_gate_and_up_of_different_formats_are_two_products(self):
+        def edit(t):
+            t[GATE + ".weight"] = ["BF16", [192, 128], bytes(2 * 192 * 128)]
+            t.pop(GATE + ".weight_scale")
+        code, out, err = self.mkc("explain", self.broken("ct_fp8_rows", edit))
+        self.assertEqual(code, 0, err)
+        self.assertRegex(out.decode(), r"(?m)^l0\.gate +1 ")
+
+    def test_unknown_methods_bits_and_formats_name_those_that_are_known(self):
+        for name, config, said in (
+                ("gptq", {"quant_method": "hqq"}, 'quant_method is "hqq", expected "compressed-tensors" or "fp8" or "gptq" or "awq" or '
+                 '"auto-round" or "modelopt"\n'),
+                ("gptq", {"bits": 3}, "bits is 3, expected 4 or 8\n"),
+                ("fp8_blocks", {"fmt": "e5m2"}, 'fmt is "e5m2", expected "e4m3" or null\n'),
+                ("ct_mxfp4", {"format": "mxfp8-quantized"}, 'format is "mxfp8-quantized", expected "float-quantized" or "pack-quantized" or '
+                 '"nvfp4-pack-quantized" or "mxfp4-pack-quantized" or "mixed-precision"\n')):
+            with self.subTest(said):
+                model = self.broken(name, lambda t: None, lambda c: c.update(config))
+                code, _, err = self.mkc("compile", model, "--emit", "ops", "-o", "a.mkir")
+                self.assertEqual(code, 1)
+                self.assertIn(f"error: quantization_config.{said}", err)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,127 @@
+"""These tests open what mkc quantize writes with transformers and compressed-tensors.
+
+Their weights must be those that numpy unpacks by the formats' definitions. Their logits and tokens must be those of mkc.
+The variable MKC names the program to test; default: that of the wheel.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, CompressedTensorsConfig
+
+SOURCE = Path(os.environ["MKC_SOURCE"])
+MKC = os.environ.get("MKC", Path(sys.executable).parent / "mkc")
+TINY = SOURCE / "models" / "tiny-stories"
+LIMIT_S = 300
+FORMATS = ("fp8", "fp8-block", "int4-g128", "mxfp4")
+E2M1 = numpy.array([0, .5, 1, 1.5, 2, 3, 4, 6])
+STORIES = 40
+
+
+def mkc(*arguments):
+    done = subprocess.run([MKC, *map(str, arguments)], capture_output=True, timeout=LIMIT_S, text=True)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return done.stdout
+
+
+def nibbles(data):
+    return numpy.stack([data & 15, data >> 4], -1).reshape(data.shape[0], -1).astype(int)
+
+
+def dequantized(folder, form):
+    """Returns the matrices of the folder by name of the weight, in float64."""
+    t, weights = load_file(folder / "model.safetensors"), {}
+    for name in [n.removesuffix("_scale") for n in t if n.endswith(".weight_scale")]:
+        scales = t[name + "_scale"]
+        if form.startswith("fp8"):
+            codes, scales = t[name].double().numpy(), scales.double().numpy()
+        elif form == "int4-g128":
+            codes = nibbles(t[name + "_packed"].numpy().view(numpy.uint8)) - 8
+            scales = scales.double().numpy()
+        else:
+            packed = nibbles(t[name + "_packed"].numpy())
+            codes, scales = numpy.where(packed & 8, -1, 1) * E2M1[packed & 7], 2.0 ** (scales.numpy().astype(float) - 127)
+        block = {"fp8": (1, codes.shape[1]), "fp8-block": (128, 128), "int4-g128": (1, 128), "mxfp4": (1, 32)}[form]
+        weights[name] = codes * scales.repeat(block[0], 0).repeat(block[1], 1)[:codes.shape[0], :codes.shape[1]]
+    return weights
+
+
+def open_dequantized(folder):
+    """Opens a folder that mkc quantize wrote. compressed-tensors unpacks its weights while they are loaded."""
+    config = CompressedTensorsConfig(dequantize=True)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, quantization_config=config).eval()
+
+
+def held_out_stories():
+    sys.path.insert(0, str(SOURCE / "tools" / "train_tiny"))
+    from corpus import held_out_stories as stories
+    return stories(STORIES)
+
+
+class QuantizeTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = Path(folder.name) / "out"
+        self.held_out = Path(folder.name) / "held_out.txt"
+
+    def test_weights_are_those_of_the_definitions(self):
+        for form in FORMATS:
+            with self.subTest(form):
+                out = Path(f"{self.out}-{form}")
+                mkc("quantize", TINY, "-o", out, "--format", form)
+                expected = dequantized(out, form)
+                self.assertEqual(len(expected), 28)
+                found = dict(open_dequantized(out).named_parameters())
+                for name, weight in expected.items():
+                    # Some formats are unpacked in the scales' type, so a product may be rounded to bf16.
+                    rounded = torch.from_numpy(weight).to(torch.bfloat16).double().numpy()
+                    unpacked = found[name].detach().double().numpy()
+                    self.assertTrue(((unpacked == weight) | (unpacked == rounded) | (abs(unpacked - weight) < 1e-7)).all(), name)
+
+    def test_loss_and_tokens_are_those_of_mkc(self):
+        from evaluate import cross_entropy, load
+        stories = held_out_stories()
+        self.held_out.write_text("\n".join(stories) + "\n")
+        prompt = "Once there was a boy named Max. He had three nuts in a basket."
+        for form in FORMATS:
+            with self.subTest(form):
+                out = Path(f"{self.out}-{form}")
+                said = mkc("quantize", TINY, "-o", out, "--format", form, "--held-out", self.held_out).splitlines()[-1].split()
+                losses = float(said[said.index("nats/token") - 1]), float(said[-2])
+                source, tokenizer = load(TINY)
+                model = open_dequantized(out)
+                for opened, loss in zip((source, model), losses, strict=True):
+                    self.assertAlmostEqual(cross_entropy(opened, tokenizer, stories)[0], loss, delta=0.004, msg=str(said))
+                run = json.loads(mkc("run", out, "--device", "cpu", "--prompt", prompt, "--max-new-tokens", 24, "--json"))
+                with torch.no_grad():
+                    ids = model.generate(torch.tensor([run["prompt_ids"]]), max_new_tokens=24, do_sample=False)[0].tolist()
+                new = ids[len(run["prompt_ids"]):]
+                print(f"{form}: loss {losses[0]:.4f} before, {losses[1]:.4f} after; transformers' tokens "
+                      f"{'equal' if new == run['new_ids'] else 'differ'}", flush=True)
+                self.assertEqual(new[:8], run["new_ids"][:8])
+
+    def test_experts_open(self):
+        moe = SOURCE / "tests" / "fixtures" / "models" / "qwen3_moe"
+        mkc("quantize", moe, "-o", self.out, "--format", "fp8")
+        model = open_dequantized(self.out)
+        prompt = json.loads((moe / "expected.json").read_text())["prompt_ids"]
+        run = json.loads(mkc("run", self.out, "--device", "cpu", "--prompt-ids", ",".join(map(str, prompt)), "--max-new-tokens", 1,
+                             "--json", "--logprobs", 4))
+        with torch.no_grad():
+            expected = model(torch.tensor([prompt])).logits[0, -1].log_softmax(-1)
+        for top in run["logprobs"][0]["top"]:
+            self.assertAlmostEqual(top["logprob"], expected[top["id"]].item(), delta=0.15)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(SOURCE / "tools" / "train_tiny"))
+    unittest.main(verbosity=1)

@@ -1,0 +1,235 @@
+"""mkc.transformers against stock generation of the real package, on tiny random checkpoints of every family."""
+import contextlib
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(os.environ["MKC_SOURCE"])
+cache = tempfile.TemporaryDirectory()
+os.environ["MKC_CACHE"] = cache.name
+os.environ["HF_HUB_OFFLINE"] = "1"
+HUB = Path(cache.name) / "hub"
+os.environ["HF_HUB_CACHE"] = str(HUB)
+
+import torch  # noqa: E402
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LogitsProcessorList,  # noqa: E402
+                          NoRepeatNGramLogitsProcessor, StoppingCriteriaList)
+from transformers.generation.streamers import BaseStreamer  # noqa: E402
+
+import mkc.transformers  # noqa: E402
+from margin import compare  # noqa: E402
+from mkc.transformers._weights import checkpoint_of  # noqa: E402
+
+FIXTURES = ROOT / "tests" / "fixtures" / "models"
+STORIES = ROOT / "models" / "tiny-stories"
+LOG = "mkc.transformers"
+NEW = 24
+torch.manual_seed(7)
+
+
+def load(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+
+
+def prompts(model, lengths):
+    """Left-padded prompts of random ids: input_ids and attention_mask."""
+    width = max(lengths)
+    ids = torch.randint(1, model.config.vocab_size, (len(lengths), width))
+    mask = torch.tensor([[0] * (width - n) + [1] * n for n in lengths])
+    return {"input_ids": ids * mask, "attention_mask": mask}
+
+
+def greedy(model, inputs, **more):
+    return model.generate(**inputs, do_sample=False, max_new_tokens=NEW, pad_token_id=0, **more)
+
+
+class GenerateTest(unittest.TestCase):
+    def on_mkc(self, call):
+        with self.assertNoLogs(LOG):
+            return call()
+
+    def falls_back(self, reason, call):
+        mkc.transformers._support._said.clear()
+        with self.assertLogs(LOG) as logs:
+            result = call()
+        self.assertEqual(len(logs.output), 1)
+        self.assertRegex(logs.output[0], reason)
+        with self.assertNoLogs(LOG):
+            call()  # a reason is said once
+        return result
+
+    def test_every_family_has_the_tokens_of_stock_generation(self):
+        families = {path.stem for path in (ROOT / "models").glob("*.yaml")}
+        seen, equal, of = set(), {}, {}
+        for folder in [*sorted(FIXTURES.iterdir()), STORIES]:
+            with self.subTest(folder.name):
+                model = load(folder)
+                if hasattr(model.config, "num_experts_per_tok"):
+                    model.float()  # bf16 decides differently between experts that are equally good
+                seen.add(model.config.model_type)
+                dtype = model.dtype
+                inputs = prompts(model, (19, 1, 7, 12))
+                stock = greedy(model, inputs)
+                ours = self.on_mkc(lambda: greedy(model, inputs, custom_generate=mkc.transformers.generate))
+                width = inputs["input_ids"].shape[1]
+                self.assertTrue(torch.equal(ours[:, :width], inputs["input_ids"]))
+                for row, mask in enumerate(inputs["attention_mask"]):
+                    prompt = inputs["input_ids"][row][mask == 1].tolist()
+                    same = compare(model, prompt, stock[row, width:].tolist(), ours[row, width:].tolist())
+                    equal[dtype] = equal.get(dtype, 0) + same
+                    of[dtype] = of.get(dtype, 0) + stock.shape[1] - width
+                mkc.transformers.restore(model)
+        for dtype, least in ((torch.float32, 0.99), (torch.bfloat16, 0.6)):
+            print(f"{dtype}: {equal[dtype]} of {of[dtype]} tokens are equal before the margin lets sequences part")
+            self.assertGreater(equal[dtype], least * of[dtype])
+        self.assertEqual(families - seen, set())
+
+    def test_the_margin_finds_other_weights(self):
+        model, other = load(FIXTURES / "llama_f32"), load(FIXTURES / "llama_f32")
+        with torch.no_grad():
+            other.model.layers[1].mlp.up_proj.weight[0] += 0.5
+        inputs = prompts(model, (19,))
+        stock, ours = greedy(model, inputs), greedy(other, inputs, custom_generate=mkc.transformers.generate)
+        with self.assertRaisesRegex(AssertionError, "stock generation has"):
+            compare(model, inputs["input_ids"][0].tolist(), stock[0, 19:].tolist(), ours[0, 19:].tolist())
+
+    def test_accelerate_and_restore(self):
+        model = load(FIXTURES / "qwen3")
+        inputs = prompts(model, (5,))
+        stock = greedy(model, inputs)
+        accelerated = mkc.transformers.accelerate(model, context=64, max_tokens=8)
+        self.assertIs(accelerated, model)
+        ours = self.on_mkc(lambda: greedy(model, inputs))
+        compare(model, inputs["input_ids"][0].tolist(), stock[0, 5:].tolist(), ours[0, 5:].tolist())
+        mkc_model = mkc.transformers._backings.of(model, 8)
+        self.assertEqual((mkc_model.context, mkc_model.session.max_tokens), (64, 8))
+        with self.assertRaisesRegex(mkc.LimitError, "found the limit 'contxt', expected one of context, "):
+            mkc.transformers.accelerate(model, contxt=64)
+        mkc.transformers.restore(model)
+        self.assertNotIn("generate", vars(model))
+        with self.assertRaises(mkc.ClosedError):
+            mkc_model.session
+
+    def test_draws_processors_scores_and_criteria_are_those_of_stock_generation(self):
+        model = load(FIXTURES / "llama_f32")
+        inputs = prompts(model, (9, 4))
+        cases = {
+            "sampling": dict(do_sample=True, temperature=0.7, top_p=0.9, top_k=20, repetition_penalty=1.2, num_return_sequences=3),
+            "processors": dict(do_sample=False, logits_processor=LogitsProcessorList([NoRepeatNGramLogitsProcessor(1)])),
+            "biases": dict(do_sample=False, sequence_bias={(3,): 4.0}, min_new_tokens=5, eos_token_id=[3, 4]),
+            "criteria": dict(do_sample=False, stopping_criteria=StoppingCriteriaList([lambda ids, scores: torch.tensor([ids.shape[1] > 13] * len(ids))])),
+            "ends": dict(do_sample=False, eos_token_id=list(range(0, 80, 3)), pad_token_id=1),
+        }
+        for name, case in cases.items():
+            results = []
+            for loop in ({}, {"custom_generate": mkc.transformers.generate}):
+                torch.manual_seed(3)
+                results.append(self.on_mkc(lambda: model.generate(**inputs, max_new_tokens=12, return_dict_in_generate=True, output_scores=True,
+                                                                  output_logits=True, **{"pad_token_id": 0, **case}, **loop)))
+            stock, ours = results
+            with self.subTest(name):
+                self.assertEqual(ours.sequences.tolist(), stock.sequences.tolist())
+                self.assertEqual((len(ours.scores), len(ours.logits)), (len(stock.scores), len(stock.logits)))
+                for a, b in zip([*ours.scores, *ours.logits], [*stock.scores, *stock.logits]):
+                    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+    def test_a_streamer_gets_what_stock_generation_gives_it(self):
+        class Kept(BaseStreamer):
+            def __init__(self):
+                self.values = []
+
+            def put(self, value):
+                self.values.append(value.flatten().tolist())
+
+            def end(self):
+                self.values.append("end")
+
+        model = load(FIXTURES / "llama_f32")
+        inputs = prompts(model, (6,))
+        stock, ours = Kept(), Kept()
+        greedy(model, inputs, streamer=stock)
+        mkc.transformers.accelerate(model)
+        self.on_mkc(lambda: greedy(model, inputs, streamer=ours))
+        self.assertEqual(ours.values, stock.values)
+
+    def test_what_is_not_supported_goes_to_stock_generation_with_the_reason(self):
+        model = load(FIXTURES / "qwen2")
+        inputs = prompts(model, (6, 3))
+        short = dict(max_new_tokens=4, pad_token_id=0)
+        stock = model.generate(**inputs, num_beams=3, **short)
+        mkc.transformers.accelerate(model)
+        ours = self.falls_back("num_beams is 3, expected 1", lambda: model.generate(**inputs, num_beams=3, **short))
+        self.assertEqual(ours.tolist(), stock.tolist())
+        embeds = model.get_input_embeddings()(inputs["input_ids"])
+        mask = inputs["attention_mask"]
+        for reason, call in {
+            "the inputs inputs_embeds are not known": lambda: model.generate(inputs_embeds=embeds, attention_mask=mask, **short),
+            "attention_mask has more than padding": lambda: model.generate(inputs["input_ids"], attention_mask=mask.flip(-1), **short),
+            "attentions or hidden states": lambda: model.generate(**inputs, return_dict_in_generate=True, output_hidden_states=True, **short),
+            "prompt_lookup_num_tokens is given": lambda: model.generate(inputs["input_ids"][:1], prompt_lookup_num_tokens=2, **short),
+            "128, ?|a context of 128": lambda: model.generate(**inputs, max_length=400, eos_token_id=list(range(96)), pad_token_id=0),
+        }.items():
+            self.falls_back(reason, call)
+        handle = model.model.layers[0].register_forward_hook(lambda *_: None)
+        self.falls_back("forward hooks", lambda: model.generate(**inputs, **short))
+        handle.remove()
+        model.train()
+        self.falls_back("training mode", lambda: model.generate(**inputs, **short))
+
+    def test_a_family_that_mkc_does_not_know_goes_to_stock_generation(self):
+        torch.manual_seed(1)
+        model = GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=50, n_positions=32, bos_token_id=None, eos_token_id=None)).eval()
+        inputs = torch.tensor([[5, 6, 7]])
+        stock = model.generate(inputs, max_new_tokens=5, pad_token_id=0, do_sample=False)
+        ours = self.falls_back("mkc: .*GPT2LMHeadModel", lambda: model.generate(inputs, max_new_tokens=5, pad_token_id=0, do_sample=False,
+                                                                     custom_generate=mkc.transformers.generate))
+        self.assertEqual(ours.tolist(), stock.tolist())
+
+    def test_weights_in_memory_are_those_that_run(self):
+        model = load(FIXTURES / "llama_f32")
+        self.assertEqual(checkpoint_of(model), FIXTURES / "llama_f32")
+        mkc.transformers.accelerate(model)
+        inputs = prompts(model, (8,))
+        before = greedy(model, inputs)
+        with torch.no_grad():
+            model.model.layers[0].self_attn.v_proj.weight.mul_(-3)
+        saved = checkpoint_of(model)
+        self.assertEqual(saved.parent, Path(cache.name) / "transformers")
+        self.assertEqual(checkpoint_of(model), saved)
+        ours = self.on_mkc(lambda: greedy(model, inputs))
+        self.assertNotEqual(ours.tolist(), before.tolist())
+        mkc.transformers.restore(model)
+        compare(model, inputs["input_ids"][0].tolist(), greedy(model, inputs)[0, 8:].tolist(), ours[0, 8:].tolist())
+
+    def test_the_example_of_the_page_runs(self):
+        page = (ROOT / "docs" / "integrations.md").read_text()
+        [example] = re.findall(r"<!-- example: transformers -->\n```python\n(.*?)```", page, re.S)
+        before = os.getcwd()
+        os.chdir(ROOT)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                exec(example, {})
+        finally:
+            os.chdir(before)
+        self.assertEqual(said.getvalue(), "True\n")
+
+    def test_local_directories_of_stacked_experts_are_recognised(self):
+        for name in ("mixtral", "qwen3_moe", "qwen3_moe_f32"):
+            with self.subTest(name):
+                self.assertEqual(checkpoint_of(load(FIXTURES / name)), FIXTURES / name)
+
+    def test_a_model_of_the_local_hub_cache_uses_its_snapshot(self):
+        snapshot = HUB / "models--org--tiny" / "snapshots" / "0123abcd"
+        shutil.copytree(FIXTURES / "qwen2", snapshot)
+        (HUB / "models--org--tiny" / "refs").mkdir()
+        (HUB / "models--org--tiny" / "refs" / "main").write_text("0123abcd")
+        self.assertEqual(checkpoint_of(load("org/tiny")), snapshot)
+        shutil.rmtree(snapshot)
+
+
+unittest.main()

@@ -1,0 +1,161 @@
+"""These tests use Python's package mkc with the libraries of a build. They need no other package.
+Usage: package_test.py ROOT BUILD
+"""
+import doctest
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from in_tree import BUILD, CACHE, FIXTURES, ROOT, STORIES
+
+import mkc
+from mkc import _native
+
+PROMPT = "Once there was a boy named Sam."
+LLAMA = FIXTURES / "llama_f32"
+EXPECTED = json.loads((LLAMA / "expected.json").read_text())
+
+
+def command(*words):
+    return subprocess.run([BUILD / "mkc", *map(str, words)], check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+class PackageTest(unittest.TestCase):
+    def test_versions_are_those_of_the_build(self):
+        [version] = re.findall(r"project\(mkc VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())
+        self.assertEqual((mkc.__version__, mkc.mkrt.version(BUILD / "libmkrt.so")), (version, version))
+
+    def test_tokens_are_those_of_the_command_and_so_is_the_cache(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.environ.__setitem__, "MKC_CACHE", str(CACHE))
+        os.environ["MKC_CACHE"] = folder.name
+        said = json.loads(command("run", STORIES, "--device", "cpu", "--prompt", PROMPT, "--max-new-tokens", 20, "--json"))
+        kept = set(Path(folder.name).rglob("*.so")) | set(Path(folder.name, "weights").glob("*"))
+        self.assertEqual(len(kept), 2)  # code and packed weights
+        with mkc.load(STORIES, device="cpu") as model:
+            done = model.generate(PROMPT, 20)
+            self.assertEqual((done.ids, done.text, model.encode(PROMPT)), (said["new_ids"], said["text"], said["prompt_ids"]))
+            self.assertEqual(model.tokenizer.decode(said["prompt_ids"]), PROMPT)
+            self.assertEqual(model.device, "cpu")
+        self.assertEqual(set(Path(folder.name).rglob("*.so")) | set(Path(folder.name, "weights").glob("*")), kept)
+
+    def test_tokens_are_those_of_transformers_on_processor_and_emulator(self):
+        for device in ("cpu", "emulator"):
+            for mode in ("megakernel", "kernels"):
+                with self.subTest(device, mode=mode), mkc.load(LLAMA, device, mode=mode, context=96) as model:
+                    self.assertEqual((model.device, model.context, model.vocab), (device, 96, 80))
+                    done = model.generate(EXPECTED["prompt_ids"], 16)
+                    self.assertEqual((done.ids, done.text, done.finish), (EXPECTED["new_ids"][:16], None, "length"))
+
+    def test_batches_and_streams_have_the_tokens_of_single_prompts(self):
+        prompts = [EXPECTED["prompt_ids"][:n] for n in (1, 19, 7, 3, 12)] * 2
+        with mkc.load(LLAMA, "cpu", max_tokens=16, max_requests=4) as model:
+            for sampling in ({}, {"temperature": 1.2, "top_k": 30, "seed": 5}):
+                alone = [model.generate(prompt, 9, **sampling).ids for prompt in prompts]
+                self.assertEqual([done.ids for done in model.generate(prompts, 9, **sampling)], alone)
+                streamed = [[] for _ in prompts]
+                for token in model.stream(prompts, 9, **sampling):
+                    streamed[token.request].append(token.id)
+                self.assertEqual(streamed, alone)
+            stop = alone[1][4]
+            done = model.generate(prompts[1], 9, stop=[stop], **sampling)
+            self.assertEqual((done.ids, done.finish), (alone[1][:alone[1].index(stop)], "stop"))
+
+    def test_streamed_text_is_the_whole_text(self):
+        with mkc.load(STORIES, "cpu") as model:
+            pieces = [token.text for token in model.stream(PROMPT, 20)]
+            self.assertEqual("".join(pieces), model.generate(PROMPT, 20).text)
+            self.assertGreater(len(pieces), 15)
+            text = mkc.TextStream(model.tokenizer)
+            self.assertEqual(text.add(*model.encode("a\0b é", special=False)) + text.finish(), "a\0b é")
+
+    def test_artefacts_need_their_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            artefact = Path(folder) / "model.so"
+            command("compile", LLAMA, "--target", "x86-64", "-o", artefact)
+            with mkc.load(artefact, checkpoint=LLAMA) as model:
+                self.assertEqual(model.generate(EXPECTED["prompt_ids"], 8).ids, EXPECTED["new_ids"][:8])
+            for error, pattern, path, arguments in (
+                    (mkc.ArtefactError, "model.so: error: holds no weights, expected checkpoint=", artefact, {}),
+                    (mkc.DeviceError, "model.so: error: is for device cpu, expected one for emulator$", artefact,
+                     {"device": "emulator", "checkpoint": LLAMA}),
+                    (mkc.LimitError, "model.so: error: is compiled already, found the limits context$", artefact,
+                     {"checkpoint": LLAMA, "context": 5}),
+                    (mkc.CheckpointError, "config.json", artefact, {"checkpoint": FIXTURES / "llama"}),
+                    (mkc.CheckpointError, "/none", artefact, {"checkpoint": "/none"}),
+                    (mkc.ArtefactError, "^/none.so: error: cannot open", "/none.so", {"checkpoint": LLAMA}),
+                    (mkc.ArtefactError, "config.json: error: is a file, expected a checkpoint's directory, or an artefact",
+                     LLAMA / "config.json", {})):
+                with self.subTest(pattern), self.assertRaisesRegex(error, pattern):
+                    mkc.load(path, **arguments)
+            damaged = bytearray(artefact.read_bytes())
+            damaged[len(damaged) // 2] ^= 1
+            artefact.write_bytes(damaged)
+            with self.assertRaisesRegex(mkc.ArtefactError, "seal|hash"):
+                mkc.load(artefact, checkpoint=LLAMA)
+
+    def test_what_cannot_be_loaded_is_refused_by_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "model"
+            shutil.copytree(LLAMA, copy)
+            (copy / "config.json").write_text((copy / "config.json").read_text().replace('"llama"', '"lama"'))
+            for error, pattern, arguments in (
+                    (mkc.CompileError, "model/config.json.*lama", (copy, "cpu")),
+                    (mkc.CompileError, "model/config.json.*lama", (copy, "emulator")),
+                    (mkc.CompileError, "/none", ("/none", "cpu")),
+                    (mkc.DeviceError, "^load: error: found the device 'gpu', expected one of auto, cpu, cuda, emulator$", (LLAMA, "gpu"))):
+                with self.subTest(pattern), self.assertRaisesRegex(error, pattern):
+                    mkc.load(*arguments)
+        with self.assertRaisesRegex(mkc.LimitError, "^load: error: found the limit 'contxt', expected one of context, max_tokens, "):
+            mkc.load(LLAMA, "cpu", contxt=5)
+        for device in ("cpu", "emulator"):
+            with self.assertRaisesRegex(mkc.CompileError, "context"):
+                mkc.load(LLAMA, device, context=-3)
+        with self.assertRaisesRegex(mkc.Error, "has its own weights, found checkpoint='x'"):
+            mkc.load(LLAMA, checkpoint="x")
+
+    def test_a_library_of_another_version_is_refused(self):
+        _native.checked.cache_clear()
+        mine, _native.VERSION = _native.VERSION, "9.9.9"
+        try:
+            with self.assertRaisesRegex(mkc.VersionError, f"libmkrt.so: error: has version {mine}, expected 9.9.9, that of the package"):
+                mkc.load(LLAMA, "cpu")
+        finally:
+            _native.VERSION = mine
+
+    def test_wrong_prompts_are_refused_by_type(self):
+        with mkc.load(LLAMA, "cpu", context=32) as model:
+            for error, pattern, prompt in ((mkc.DtypeError, "entry 1 is 1.5, expected an integer", [1, 1.5]),
+                                           (mkc.DtypeError, "entry 0 is 2147483648, expected an integer of 32 bits", [1 << 31]),
+                                           (mkc.DtypeError, "found float, expected a text, ids, or a list", 1.5),
+                                           (mkc.LimitError, "prompt 0: error: has 0 ids, expected 1 to 32", []),
+                                           (mkc.LimitError, "prompt 1: error: has 33 ids, expected 1 to 32", [[1], [1] * 33]),
+                                           (mkc.Error, "has the id 80, expected 0 to 79", [80]),
+                                           (mkc.TokenizerError, "tokenizer.json", "text")):
+                with self.subTest(pattern), self.assertRaisesRegex(error, pattern):
+                    model.generate(prompt, 4)
+            self.assertEqual(model.generate([1, 2], 0).ids, [])
+            session = model.session
+        model.close()
+        for call in (lambda: model.generate([1], 1), lambda: model.session):
+            with self.assertRaisesRegex(mkc.ClosedError, "^the model is closed, expected an open one$"):
+                call()
+        with self.assertRaisesRegex(mkc.ClosedError, "^the session is closed, expected an open one$"):
+            session.step([1])
+
+    def test_doctests(self):
+        for name in ("errors", "_arrays", "_compile", "_generate", "_model"):
+            found = doctest.testmod(importlib.import_module(f"mkc.{name}"))
+            self.assertEqual(found.failed, 0, name)
+            self.assertGreater(found.attempted, 0, name)
+
+
+unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <thread>
+
+#include "frontend/quantization.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/model_path.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/quantize/folder.h"
+#include "tools/quantize/held_out.h"
+#include "tools/quantize/matrices.h"
+#include "tools/quantize/write.h"
+
+namespace mkc {
+namespace {
+
+using namespace quantize;
+
+constexpr uint64_t kMega = 1'000'000;
+constexpr uint32_t kMaxThreads = 1024;
+
+struct Arguments {
+  std::string model, out, format, held_out;
+  std::vector<std::string> keep;
+  uint32_t threads = std::max(std::thread::hardware_concurrency(), 1u);
+};
+
+// Original is the checkpoint to quantize.
+struct Original {
+  Compilation compilation;
+  Matrices matrices;
+  std::vector<Shard> shards;
+  Documents documents;  // of --held-out
+
+  const mkrt::Checkpoint& checkpoint() const { return *compilation.checkpoint; }
+  const std::string& config() const { return compilation.request.config.source.text; }
+};
+
+const Format& format_of(const Arguments& a) {
+  return *std::ranges::find_if(formats(), [&](const Format& f) { return f.name == a.format; });
+}
+
+Status check_plain(const Compilation& c) {
+  const Document& config = c.request.config;
+  const Result<std::optional<Quantization>> found = read_quantization(config, c.request.checkpoint);
+  if (found.ok() && !found.value()) return {};
+  const Node node = config_value(config, "quantization_config");
+  if (node.is(Node::Kind::kNull))
+    return Error{fmt::format("{}: error: has hf_quant_config.json, expected weights that are not quantized",
+                             c.request.checkpoint)};
+  return config.error(node.place, "quantization_config is there, expected weights that are not quantized");
+}
+
+Result<Original> open_original(const Arguments& a) {
+  MKC_TRY(model, find_model(a.model));
+  MKC_TRY(compilation, open_model({model, {}, ""}, true));
+  Original original{std::move(compilation), {}, {}, {}};
+  MKC_TRY_STATUS(check_plain(original.compilation));
+  MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
+  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.keep));
+  MKC_TRY(shards, plan_shards(original.checkpoint(), format_of(a), matrices.quantized));
+  original.matrices = std::move(matrices);
+  original.shards = std::move(shards);
+  if (a.held_out.empty()) return original;
+  MKC_TRY(documents, read_documents(a.held_out, original.checkpoint().directory));
+  original.documents = std::move(documents);
+  return original;
+}
+
+double relative(const SquareSums& sums) {
+  return sums.weights > 0 ? std::sqrt(sums.errors / sums.weights) : 0;
+}
+
+void print_tensor(const ShardSource& source, const Format& format, const SquareSums& sums) {
+  const mkrt::StoredTensor& t = *source.tensor;
+  const std::string shape = fmt::format("[{}]", fmt::join(t.shape, ", "));
+  if (source.quantized)
+    print_out("{:<52} {:>16}  {:<9} relative error {:.5f}\n", t.name, shape, format.name, relative(sums));
+  else
+    print_out("{:<52} {:>16}  as it is\n", t.name, shape);
+}
+
+// Writes the folder, and returns the sums of all quantized matrices.
+Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
+  const Format& format = format_of(a);
+  MKC_TRY(folder, OutputFolder::create(a.out));
+  MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder.path()));
+  MKC_TRY_STATUS(write_config(original.config(), format, original.matrices.left_out, folder.path()));
+  uint64_t read = 0, all = 0;
+  for (const mkrt::StoredTensor& t : original.checkpoint().tensors) all += t.bytes.size();
+  ProgressLine progress;
+  SquareSums sums;
+  WriteOptions options;
+  options.threads = a.threads;
+  options.on_read = [&](uint64_t bytes) {
+    progress.count("quantizing", (read += bytes) / kMega, all / kMega, "MB");
+  };
+  options.on_tensor = [&](const ShardSource& tensor, const SquareSums& of) {
+    progress.clear();
+    print_tensor(tensor, format, of);
+    sums.add(of);
+  };
+  for (const Shard& shard : original.shards)
+    MKC_TRY_STATUS(write_shard(shard, format, folder.path(), options));
+  progress.clear();
+  MKC_TRY_STATUS(write_index(original.shards, folder.path()));
+  MKC_TRY_STATUS(folder.commit());
+  if (!left_out.empty()) print_out("left out: {}\n", fmt::join(left_out, ", "));
+  return sums;
+}
+
+Status quantize_model(const Arguments& a) {
+  MKC_TRY(original, open_original(a));
+  Loss before;
+  if (!original.documents.empty()) {
+    MKC_TRY(loss, loss_of(original.checkpoint().directory, original.documents));
+    before = loss;
+  }
+  MKC_TRY(sums, write_folder(a, original));
+  uint64_t from = 0, to = 0;
+  for (const mkrt::StoredTensor& t : original.checkpoint().tensors) from += t.bytes.size();
+  for (const Shard& shard : original.shards) to += shard.bytes;
+  print_out("{}: {} matrices, relative error {:.5f}, {:.1f} MB of {:.1f} MB\n", a.out,
+            original.matrices.quantized.size(), relative(sums), static_cast<double>(to) / kMega,
+            static_cast<double>(from) / kMega);
+  if (original.documents.empty()) return {};
+  MKC_TRY(after, loss_of(a.out, original.documents));
+  print_out("held-out loss of {} tokens: {:.4f} nats/token before, {:.4f} after\n", after.tokens, before.nats,
+            after.nats);
+  return {};
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("quantize", "write a checkpoint with weights of 8 or 4 bits");
+  auto a = std::make_shared<Arguments>();
+  command
+      ->add_option(
+          "MODEL", a->model,
+          "checkpoint directory (config.json, *.safetensors), or its name in the local Hugging Face cache "
+          "(org/name)")
+      ->type_name("PATH")
+      ->required();
+  command->add_option("-o", a->out, "directory to write, which must be new or empty")
+      ->type_name("DIR")
+      ->required();
+  std::vector<std::string> names;
+  for (const Format& format : formats()) names.emplace_back(format.name);
+  command->add_option("--format", a->format, "format of the weights (docs/quantized.md)")
+      ->check(one_of(names))
+      ->required();
+  command
+      ->add_option(
+          "--keep", a->keep,
+          "modules to leave as they are: a name, its end, or what it lies in; * is any text, re: begins a "
+          "regular expression; may be repeated")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->take_all();
+  command
+      ->add_option(
+          "--held-out", a->held_out,
+          "file with a document in each line, text or a JSON list of ids: print the loss before and after")
+      ->type_name("FILE");
+  add_integer<uint32_t>(*command, "--threads", a->threads, 1, kMaxThreads,
+                        "threads of the processor; default: all that it has");
+  command->callback([a, &action] { action = [a] { return quantize_model(*a); }; });
+}
+
+}  // namespace mkc

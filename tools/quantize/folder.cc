@@ -1,0 +1,130 @@
+#include "tools/quantize/folder.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "runtime/base/temporaries.h"
+
+namespace mkc::quantize {
+namespace {
+
+namespace fs = std::filesystem;
+using mkrt::Error;
+using mkrt::Result;
+using mkrt::Status;
+
+constexpr const char *kConfig = "config.json", *kIndex = "model.safetensors.index.json";
+constexpr const char* kSingle = "model.safetensors";
+
+Error fault(const std::string& path, const std::string& what) {
+  return {fmt::format("{}: error: {}", path, what)};
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  return mkrt::write_file(path, std::as_bytes(std::span(text)));
+}
+
+// Tells whether a file has weights, which are not those of the quantized checkpoint.
+bool has_weights(const std::string& name) {
+  static constexpr std::array kEndings = {".safetensors", ".safetensors.index.json",
+                                          ".bin",         ".bin.index.json",
+                                          ".pt",          ".pth",
+                                          ".gguf",        ".h5",
+                                          ".msgpack",     ".onnx"};
+  return std::ranges::any_of(kEndings, [&](const char* ending) { return name.ends_with(ending); });
+}
+
+}  // namespace
+
+struct OutputFolder::State {
+  std::string to, path;
+  mkrt::Temporary noted;
+  bool committed = false;
+
+  State(std::string target, std::string folder)
+      : to(std::move(target)), path(std::move(folder)), noted(path) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    std::error_code ignored;
+    if (!committed) fs::remove_all(path, ignored);
+  }
+};
+
+OutputFolder::OutputFolder(std::unique_ptr<State> state) : state_(std::move(state)) {}
+OutputFolder::OutputFolder(OutputFolder&&) noexcept = default;
+OutputFolder& OutputFolder::operator=(OutputFolder&&) noexcept = default;
+OutputFolder::~OutputFolder() = default;
+
+const std::string& OutputFolder::path() const {
+  return state_->path;
+}
+
+Result<OutputFolder> OutputFolder::create(const std::string& path) {
+  std::error_code failed;
+  const std::string to = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
+  if (fs::exists(to, failed) && !(fs::is_directory(to, failed) && fs::is_empty(to, failed)))
+    return fault(to, "exists, expected a new or an empty directory");
+  std::string folder = to + ".XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr)
+    return fault(to, fmt::format("cannot create: {}", std::strerror(errno)));
+  fs::permissions(folder, fs::perms(0755), failed);
+  return OutputFolder(std::make_unique<State>(to, folder));
+}
+
+Status OutputFolder::commit() {
+  std::error_code failed;
+  fs::rename(state_->path, state_->to, failed);
+  if (failed) return fault(state_->to, "cannot write: " + failed.message());
+  state_->committed = true;
+  return {};
+}
+
+Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint, const std::string& to) {
+  std::vector<std::string> left_out;
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoint.directory, failed)) {
+    const std::string name = entry.path().filename().string();
+    const auto written = [&](const mkrt::MappedFile& file) { return fs::path(file.path).filename() == name; };
+    if (name == kConfig || name == kIndex || std::ranges::any_of(checkpoint.files, written)) continue;
+    if (!entry.is_regular_file(failed) || has_weights(name)) {
+      left_out.push_back(name);
+      continue;
+    }
+    fs::copy_file(entry.path(), to + "/" + name, failed);
+    if (failed) return fault(entry.path().string(), "cannot copy: " + failed.message());
+  }
+  if (failed) return fault(checkpoint.directory, "cannot read: " + failed.message());
+  std::ranges::sort(left_out);
+  return left_out;
+}
+
+Status write_config(const std::string& config, const Format& format, const std::vector<std::string>& left_out,
+                    const std::string& to) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config);
+  json["quantization_config"] = config_of(format, left_out);
+  return write_text(to + "/" + kConfig, json.dump(2) + "\n");
+}
+
+Status write_index(const std::vector<Shard>& shards, const std::string& to) {
+  if (shards.size() == 1 && shards[0].name == kSingle) return {};
+  nlohmann::json map;
+  uint64_t bytes = 0;
+  for (const Shard& shard : shards) {
+    bytes += shard.bytes;
+    for (const ShardTensor& t : shard.tensors) map[t.name] = shard.name;
+  }
+  return write_text(
+      to + "/" + kIndex,
+      nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", map}}.dump(2) + "\n");
+}
+
+}  // namespace mkc::quantize

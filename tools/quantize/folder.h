@@ -1,0 +1,44 @@
+// The folder of a quantized checkpoint, which appears whole or not at all.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/artefact/safetensors.h"
+#include "tools/quantize/shard.h"
+
+namespace mkc::quantize {
+
+// OutputFolder is a new folder beside `path`. commit() renames it to `path`. Nothing is left without
+// commit(), also when a signal ends the process.
+class OutputFolder {
+ public:
+  // Errors: `path` is no empty directory but exists; the new folder could not be made.
+  static mkrt::Result<OutputFolder> create(const std::string& path);
+  OutputFolder(OutputFolder&&) noexcept;
+  OutputFolder& operator=(OutputFolder&&) noexcept;
+  ~OutputFolder();
+
+  const std::string& path() const;  // of the new folder
+  mkrt::Status commit();
+
+ private:
+  struct State;
+  explicit OutputFolder(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Copies the checkpoint's other files. Folders and other files of weights are left out; their names are
+// returned, sorted. Errors: a file that cannot be read or written.
+mkrt::Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint,
+                                                        const std::string& to);
+
+// Writes config.json with the config of the format. `config` is the text of the source's, which is JSON.
+mkrt::Status write_config(const std::string& config, const Format& format,
+                          const std::vector<std::string>& left_out, const std::string& to);
+
+// Writes model.safetensors.index.json for files that are not model.safetensors alone.
+mkrt::Status write_index(const std::vector<Shard>& shards, const std::string& to);
+
+}  // namespace mkc::quantize

@@ -1,0 +1,109 @@
+#include "tools/quantize/shard.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/session/matrix_reader.h"
+
+namespace mkc::quantize {
+namespace {
+
+using mkrt::Error;
+using mkrt::Result;
+using mkrt::Status;
+using mkrt::StoredTensor;
+
+constexpr uint64_t kAlignment = 8;  // of the data behind the header
+
+Status check_matrix(const StoredTensor& t, const Format& format) {
+  if (!mkrt::is_float(t) || t.shape.size() != 2)
+    return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected a matrix of F32, F16 or BF16",
+                             t.file, t.name, t.dtype, fmt::join(t.shape, ", "))};
+  if (static_cast<uint64_t>(t.shape[1]) % format.col_quantum == 0) return {};
+  return Error{fmt::format(
+      "{}: error: tensor \"{}\" has {} columns, expected a multiple of {} for {}; --keep {} "
+      "leaves it as it is",
+      t.file, t.name, t.shape[1], format.col_quantum, format.name, t.name.substr(0, t.name.rfind('.')))};
+}
+
+void add(Shard& shard, Role role, ShardTensor tensor) {
+  shard.sources.back().made.emplace_back(role, shard.tensors.size());
+  shard.tensors.push_back(std::move(tensor));
+}
+
+void add_quantized(Shard& shard, const StoredTensor& t, const Format& format) {
+  const auto rows = static_cast<uint64_t>(t.shape[0]), cols = static_cast<uint64_t>(t.shape[1]);
+  const uint64_t code_bytes = rows * cols * format.bits / 8;
+  const bool words = std::string_view(format.code_dtype) == "I32";
+  const uint64_t stored_cols = cols * format.bits / 8 / (words ? 4 : 1);
+  add(shard, Role::kCodes,
+      {t.name + format.code_suffix,
+       format.code_dtype,
+       {t.shape[0], static_cast<int64_t>(stored_cols)},
+       code_bytes});
+  const uint64_t block_rows = (rows + format.block_rows - 1) / format.block_rows;
+  add(shard, Role::kScales,
+      {t.name + "_scale",
+       format.scale_dtype,
+       {static_cast<int64_t>(block_rows), static_cast<int64_t>(format.blocks(cols))},
+       block_rows * format.blocks(cols) * format.scale_bytes()});
+  if (words) add(shard, Role::kShape, {t.name + "_shape", "I64", {2}, 16});
+}
+
+// Tensors of greater elements come first, so that each lies at a multiple of its element's size.
+uint64_t element_bytes(const ShardTensor& t) {
+  uint64_t elements = 1;
+  for (const int64_t size : t.shape) elements *= static_cast<uint64_t>(size);
+  return elements == 0 ? 1 : t.bytes / elements;
+}
+
+// Gives each tensor its place, and writes the header.
+void place(Shard& shard) {
+  std::vector<size_t> order(shard.tensors.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(~element_bytes(shard.tensors[i]), i); });
+  nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
+  for (const size_t i : order) {
+    ShardTensor& t = shard.tensors[i];
+    t.offset = shard.bytes;
+    shard.bytes += t.bytes;
+    header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {t.offset, shard.bytes}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  const uint64_t length = text.size();
+  shard.header.assign(reinterpret_cast<const char*>(&length), sizeof(length));
+  shard.header += text;
+  for (ShardTensor& t : shard.tensors) t.offset += shard.header.size();
+}
+
+}  // namespace
+
+Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Format& format,
+                                       const std::set<std::string>& quantized) {
+  std::vector<Shard> shards;
+  for (const mkrt::MappedFile& file : checkpoint.files) {
+    Shard shard;
+    shard.name = std::filesystem::path(file.path).filename().string();
+    for (const StoredTensor& t : checkpoint.tensors) {
+      if (t.file != file.path) continue;
+      shard.sources.push_back({&t, quantized.contains(t.name)});
+      if (!quantized.contains(t.name)) {
+        add(shard, Role::kCopy, {t.name, t.dtype, t.shape, t.bytes.size()});
+        continue;
+      }
+      if (Status status = check_matrix(t, format); !status.ok()) return status.error();
+      add_quantized(shard, t, format);
+    }
+    place(shard);
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+}  // namespace mkc::quantize

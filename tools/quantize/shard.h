@@ -1,0 +1,44 @@
+// A safetensors file of the quantized checkpoint (github.com/huggingface/safetensors, "Format").
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/artefact/safetensors.h"
+#include "tools/quantize/format.h"
+
+namespace mkc::quantize {
+
+struct ShardTensor {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;
+  uint64_t offset = 0;  // in the file
+};
+
+// Role is what a tensor of the file has of a tensor of the source.
+enum class Role : uint8_t { kCopy, kCodes, kScales, kShape };
+
+struct ShardSource {
+  const mkrt::StoredTensor* tensor;
+  bool quantized;
+  std::vector<std::pair<Role, size_t>> made{};  // numbers in Shard::tensors
+};
+
+struct Shard {
+  std::string name;    // of the file, the same as that of the source
+  std::string header;  // the file's bytes before its data
+  std::vector<ShardTensor> tensors;
+  std::vector<ShardSource> sources;
+  uint64_t bytes = 0;  // of all tensors
+};
+
+// Returns the files that hold what the checkpoint's files hold, with the matrices of `quantized` in a format.
+// Errors: a matrix that is no [rows, cols] of F32, F16 or BF16, or whose columns the format's groups do not
+// divide.
+mkrt::Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Format& format,
+                                             const std::set<std::string>& quantized);
+
+}  // namespace mkc::quantize

@@ -1,0 +1,59 @@
+#include "tools/report/memory_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/describe.h"
+#include "ir/step_symbols.h"
+#include "scheduler/machine/cost.h"
+#include "tools/artefact.h"
+#include "tools/room.h"
+#include "tools/weight_table.h"
+
+namespace mkc {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json weights_json(const Schedule& schedule) {
+  ordered_json weights = ordered_json::array();
+  for (const WeightKind& k : weight_kinds(describe_weights(schedule)))
+    weights.push_back({{"weight", k.name},
+                       {"alike", k.weights},
+                       {"format", k.format},
+                       {"shape", k.shape},
+                       {"bytes", k.bytes}});
+  return weights;
+}
+
+// Returns the engines of the target. The emulator, which is no target of code generation, has the plain ones.
+Engines engines_of(const Compilation& c) {
+  const Result<Target> target = target_of(c);
+  return target.ok() ? target.value().engines : Engines{};
+}
+
+}  // namespace
+
+ordered_json memory_json(const Compilation& c) {
+  const Schedule& s = c.schedule();
+  const Symbols& symbols = s.program.symbols;
+  const StepSymbols step = step_symbols(symbols);
+  const uint64_t of_position = position_bytes(s.program);
+  const auto positions = static_cast<uint64_t>(symbols[step.kv_len].bounds.hi);
+  const auto requests = static_cast<uint64_t>(symbols[step.requests].bounds.hi);
+  const Engines engines = engines_of(c);
+  return {{"weights", weights_json(s)},
+          {"weight_bytes", s.weight_bytes},
+          {"workspace_bytes", s.workspace_bytes},
+          {"position_bytes", of_position},
+          {"positions", positions},
+          {"requests", requests},
+          {"cache_bytes", of_position * positions * requests},
+          {"device_bytes", c.machine.memory_bytes},
+          {"fault", why_no_room(s.weight_bytes, "weights", c.machine.memory_bytes, c.machine.name)},
+          {"ring_stages", engines.loader ? s.ring.stages : 0},
+          {"stage_bytes", engines.loader ? s.ring.stage_bytes : 0},
+          {"shared_bytes", shared_bytes(s, engines)},
+          {"device_shared_bytes", c.machine.shared_bytes}};
+}
+
+}  // namespace mkc

@@ -1,0 +1,79 @@
+#include "tools/report/report_page.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ir/diag.h"
+
+namespace mkc {
+namespace {
+
+// The scripts in the order of what they need. The page holds them as one module.
+constexpr std::string_view kShared[] = {"dom.js", "trace.js", "timeline.js", "timeline_input.js",
+                                        "timeline_panel.js"};
+constexpr std::string_view kScripts[] = {"format.js", "step_data.js", "head.js", "layout.js",
+                                         "graph.js",  "tables.js",    "step.js", "main.js"};
+
+std::string_view bytes_of(std::span<const WebFile> files, std::string_view name) {
+  const auto found = std::ranges::find(files, name, &WebFile::name);
+  if (found == files.end()) MKC_BUG("the report has no file " + std::string(name));
+  return found->bytes;
+}
+
+// Returns a module's text without its imports and without the word export. An import is one line.
+std::string plain_script(std::string_view module) {
+  std::string out;
+  while (!module.empty()) {
+    std::string_view line = module.substr(0, module.find('\n'));
+    module.remove_prefix(std::min(line.size() + 1, module.size()));
+    if (line.starts_with("import ")) continue;
+    if (line.starts_with("export ")) line.remove_prefix(std::string_view("export ").size());
+    out.append(line).append("\n");
+  }
+  return out;
+}
+
+std::string script() {
+  std::string out;
+  for (const std::string_view name : kShared) out += plain_script(bytes_of(web_files(), name));
+  for (const std::string_view name : kScripts) out += plain_script(bytes_of(report_files(), name));
+  return out;
+}
+
+std::string styles() {
+  std::string out;
+  for (const std::string_view name : {"base.css", "timeline.css"}) out += bytes_of(web_files(), name);
+  return out.append(bytes_of(report_files(), "report.css"));
+}
+
+// Puts a text in the place of a mark, which stands once in the page.
+void put(std::string& page, std::string_view mark, std::string_view text) {
+  const size_t at = page.find(mark);
+  if (at == page.npos) MKC_BUG("the report's page lacks " + std::string(mark));
+  page.replace(at, mark.size(), text);
+}
+
+}  // namespace
+
+std::string report_text(const nlohmann::ordered_json& data) {
+  const std::string json = data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string out;
+  out.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string report_page(std::string_view json) {
+  std::string page(bytes_of(report_files(), "index.html"));
+  put(page, "/* styles */", styles());
+  put(page, "/* script */", script());
+  put(page, "/* data */", json);
+  return page;
+}
+
+}  // namespace mkc

@@ -1,0 +1,23 @@
+// The page of a report: one HTML file that holds its styles, its code and its data.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tools/serve/web_files.h"
+
+namespace mkc {
+
+// Returns the files of tools/report/page/. The build makes this function (tools/serve/embed.cmake).
+std::span<const WebFile> report_files();
+
+// Returns JSON that may stand in an HTML element: it has no `<`. Bytes that are not UTF-8 are replaced.
+std::string report_text(const nlohmann::ordered_json& data);
+
+// Returns the page that shows `json`, the text of report_text(report_data()). Its files are those of
+// tools/report/page/, and the timeline of the server's page.
+std::string report_page(std::string_view json);
+
+}  // namespace mkc
