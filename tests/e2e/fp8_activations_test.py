@@ -83,7 +83,8 @@ def make_checkpoint(folder):
 def loss_of(folder, story, activations):
     """Returns the sum of nats of a story's tokens from its second on, and how many these are."""
     done = subprocess.run([MKC, "run", folder, "--device", "emulator", "--prompt", story, "--json", "--max-tokens", "256",
-                           "--context", "512", "--max-new-tokens", "1", "--logits-out", "logits.npy", "--activations", activations],
+                           "--context", "512", "--max-new-tokens", "1", "--logits-out", "logits.npy",
+                           "--no-batch-invariant", "--activations", activations],
                           cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     ids = json.loads(done.stdout.splitlines()[-1])["prompt_ids"]

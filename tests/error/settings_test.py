@@ -95,7 +95,7 @@ class SettingsTest(Command):
 
     def test_8_bit_activations_are_refused_where_nothing_can_multiply_them(self):
         compile_ = ("compile", FIXTURE, "--emit", "schedule", "--max-tokens", 64, "--activations")
-        for target, machine in (("sm_80", "a100"), ("sm_86", "a10"), ("sm_90a", "h100"), ("sm_100a", "b200"),
+        for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_90a", "h100"), ("sm_100a", "b200"),
                                 ("x86-64-v3", "x86-64-v3")):
             self.refuses(f"--activations: error: activations are fp8, but machine {machine} of target {target} has no mma of "
                          "8-bit floats, expected one of sm_89, sm_120 or sm_121\n", *compile_, "fp8", "--target", target)
