@@ -97,7 +97,8 @@ void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_
     CHECK(worst <= bound.relative);
     CHECK(worst > 0);
   }
-  // Routers leave few rows of 16-bit models to compare. The bound of 8-bit activations leaves no choice clear.
+  // Routers leave few rows of 16-bit models to compare. The bound of 8-bit activations leaves no choice
+  // clear.
   const bool few = build.activations == Activations::kFp8 || (shape.experts > 0 && shape.type != Type::kF32);
   CHECK((clear_rows > 0 || few));
   CHECK(compared > 0);
