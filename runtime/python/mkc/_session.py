@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from . import _arrays, _dlpack, mkrt
 from .errors import ArtefactError, CheckpointError, ClosedError, DeviceError, Error
@@ -23,6 +23,10 @@ class Session(mkrt.Session):
             raise ClosedError("the session is closed, expected an open one", mkrt.Status.BAD_HANDLE)
         return self._handle
 
+    @overload
+    def step(self, tokens: _arrays.Ids, logits: Literal[False] = False) -> int: ...
+    @overload
+    def step(self, tokens: _arrays.Ids, logits: Literal[True]) -> tuple[int, Any]: ...
     @overload
     def step(self, tokens: _arrays.Ids, logits: bool = False) -> Any: ...
     @overload

@@ -75,6 +75,9 @@ class _Sized(ctypes.Structure):
     """A struct that begins with its size, by which the library knows its version."""
 
     def __init__(self, **fields):
+        names = [name for name, _ in self._fields_[1:]]
+        for name in fields.keys() - names:
+            raise Error(f"found the field {name!r}, expected one of {', '.join(names)}", Status.BAD_ARGUMENT)
         super().__init__(size=ctypes.sizeof(self), **fields)
 
 
@@ -471,7 +474,7 @@ class Session(_Handle):
 
     def fill_step(self, requests, limit=1, stop=(), **sampling):
         """What the next run of the graph does."""
-        samples = self._samples_of(requests, limit, stop, sampling)
+        samples = self._samples_of(requests, limit, stop, sampling, None)
         self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
 
@@ -480,7 +483,7 @@ class Session(_Handle):
         """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream."""
         return self._library.mkrt_logits(self._open())
 
-    def _samples_of(self, requests, limit, stop, sampling, samples=None):
+    def _samples_of(self, requests, limit, stop, sampling, samples):
         if samples is None:
             samples = [{"limit": limit, "stop": tuple(stop), **sampling}] * len(requests)
         if len(samples) != len(requests):

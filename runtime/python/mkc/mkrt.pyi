@@ -9,7 +9,6 @@ HND: int
 PACKED: int
 
 _Path = str | PathLike[str]
-_Pairs = list[tuple[float, list[tuple[int, float]]]]
 _RequestRows = Sequence[tuple[Sequence[int], int, Sequence[int]]]
 
 class _Sized(ctypes.Structure):
@@ -17,6 +16,11 @@ class _Sized(ctypes.Structure):
 
 class Sampling(_Sized):
     def __init__(self, **fields: Any) -> None: ...
+
+class Logprob(NamedTuple):
+    sampled: float
+    top: list[tuple[int, float]]
+    rank: int
 
 class Status(enum.IntEnum):
     OK = 0
@@ -97,8 +101,10 @@ class Session(_Handle):
                max_waiting: int = 0, page_size: int = 16, pages: int = 0, stop: Sequence[int] | set[int] = ()) -> Engine: ...
     def set_stream(self, stream: int) -> None: ...
     def set_timeout(self, milliseconds: int) -> None: ...
-    def begin_step(self, requests: _RequestRows, limit: int = 1, stop: Sequence[int] | set[int] = (), **sampling: Any) -> None: ...
-    def end_step(self) -> list[list[int]]: ...
+    def begin_step(self, requests: _RequestRows, limit: int = 1, stop: Sequence[int] | set[int] = (),
+                   samples: Sequence[Mapping[str, Any]] | None = None, **sampling: Any) -> None: ...
+    def end_step(self, logprobs: bool = False) -> Any: ...
+    def sample_batch(self, requests: _RequestRows, samples: Sequence[Mapping[str, Any]]) -> list[tuple[list[int], list[Logprob]]]: ...
     def capture_step(self, limit: int = 1, stops: int = 0) -> None: ...
     def fill_step(self, requests: _RequestRows, limit: int = 1, stop: Sequence[int] | set[int] = (), **sampling: Any) -> None: ...
     def generate(self, tokens: Sequence[int], count: int, stop: Sequence[int] | set[int] = (), chunk: int | None = None,
@@ -116,12 +122,12 @@ class Reason(enum.IntEnum):
 class Progress(NamedTuple):
     id: int
     tokens: list[int]
-    logprobs: _Pairs | None
+    logprobs: list[Logprob] | None
 
 class Outcome(NamedTuple):
     id: int
     tokens: list[int]
-    logprobs: _Pairs | None
+    logprobs: list[Logprob] | None
     reason: Reason
     error: Error | None
     cached_tokens: int

@@ -133,6 +133,8 @@ class MkrtTest(unittest.TestCase):
         self.session.rewind()
         with self.assertRaisesRegex(mkrt.Error, r"^step: error: request 0: biases: entry 0, id 3, has the value nan, expected "):
             self.session.sample([1], biases={3: (float("nan"), 0)})
+        with self.assertRaisesRegex(mkrt.Error, r"^found the field 'temprature', expected one of repetition_penalty, temperature, "):
+            self.session.sample([1], temprature=1)
         with self.assertRaisesRegex(mkrt.Error, r"^found the id -1, expected 0 to \d+$"):
             self.session.sample([1], allowed={-1})
 
