@@ -46,14 +46,27 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
 static_assert(kMinWgmmaFrom == mkrt::kMma32Tokens + 1);
 static_assert(kMinRing >= mkrt::kBlockStrips);  // Mma32 waits for one stage of each strip
 
-uint32_t wgmma_from(const Schedule& schedule, GridId id, const Engines& engines) {
-  const TaskProgram& program = schedule.program;
-  const TaskGrid& grid = program.grids[id];
-  const uint32_t from = engines.warpgroups ? wgmma_from(program, grid) : 0;
+static_assert(kMinFp8From == mkrt::kMma32Tokens + 1);
+
+namespace {
+
+// Returns `from`, or 0 if the product never has as many rows.
+uint32_t if_reached(const TaskProgram& program, const TaskGrid& grid, uint32_t from) {
   if (from == 0) return 0;
   const Expr& rows = operand_tensor(program, grid, "x").shape[0];
-  const bool reached = bounds(rows, symbol_bounds(program.symbols)).hi >= from;
-  return reached ? from : 0;
+  return bounds(rows, symbol_bounds(program.symbols)).hi >= from ? from : 0;
+}
+
+}  // namespace
+
+uint32_t wgmma_from(const Schedule& schedule, GridId id, const Engines& engines) {
+  const TaskGrid& grid = schedule.program.grids[id];
+  return if_reached(schedule.program, grid, engines.warpgroups ? wgmma_from(schedule.program, grid) : 0);
+}
+
+uint32_t fp8_from(const Schedule& schedule, GridId id) {
+  const TaskGrid& grid = schedule.program.grids[id];
+  return if_reached(schedule.program, grid, fp8_from(schedule.program, grid));
 }
 
 }  // namespace mkc

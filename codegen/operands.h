@@ -27,4 +27,8 @@ size_t operand_place(BodyKind body, std::string_view role, bool written);
 // and for other grids.
 uint32_t wgmma_from(const Schedule& schedule, GridId grid, const Engines& engines);
 
+// Returns the number of tokens from which a product's activations are 8-bit floats. The result is 0 if they
+// never are, and for other grids.
+uint32_t fp8_from(const Schedule& schedule, GridId grid);
+
 }  // namespace mkc

@@ -188,7 +188,34 @@ Result<std::optional<Quantization>> read_modelopt(const std::string& directory) 
   MKC_TRY(source, read_source(path));
   MKC_TRY(document, parse_json(std::move(source)));
   MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
-  return std::optional(Quantization{});
+  Quantization quantization;
+  quantization.fp8_activations =
+      config_value(document, std::string(kModelopt) + ".quant_algo") == string_node("FP8");
+  return std::optional(quantization);
+}
+
+// Tells whether all groups of compressed-tensors with weights of 8-bit floats ask for such activations.
+bool groups_ask_for_fp8(const Document& config, const std::string& at) {
+  bool some = false;
+  for (const std::string& name : config_value(config, at + "config_groups").keys) {
+    const std::string group = at + "config_groups." + name, activations = group + ".input_activations";
+    const Node own = config_value(config, group + ".format"),
+               format = own.is(Node::Kind::kNull) ? config_value(config, at + "format") : own;
+    if (format != string_node("float-quantized")) continue;
+    if (config_value(config, activations).is(Node::Kind::kNull) ||
+        config_value(config, activations + ".num_bits") != int_node(8) ||
+        config_value(config, activations + ".type") != string_node("float"))
+      return false;
+    some = true;
+  }
+  return some;
+}
+
+// Tells whether the config asks for activations of 8-bit floats.
+bool asks_for_fp8(const Document& config, const std::string& at, const std::string& method) {
+  if (method == "compressed-tensors") return groups_ask_for_fp8(config, at);
+  if (method == "modelopt") return config_value(config, at + "quant_algo") == string_node("FP8");
+  return method == "fp8" && !config_value(config, at + "activation_scheme").is(Node::Kind::kNull);
 }
 
 }  // namespace
@@ -209,6 +236,7 @@ Result<std::optional<Quantization>> read_quantization(const Document& config, co
     if (name.string == method.name && !floats) MKC_TRY_STATUS(expect_all(config, method.keys));
   Quantization quantization;
   quantization.symmetric = config_value(config, at + "sym") == bool_node(true);
+  quantization.fp8_activations = asks_for_fp8(config, at, name.string);
   return std::optional(quantization);
 }
 

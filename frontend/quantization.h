@@ -11,6 +11,8 @@ namespace mkc {
 // Quantization is what the config says that a matrix's tensors do not. The tensors say which matrices are
 // quantized, by how many bits, and how many numbers share a scale (runtime/artefact/stored_matrix.h).
 struct Quantization {
+  // The config asks for activations of 8-bit floats wherever weights are 8-bit floats.
+  bool fp8_activations = false;
   bool symmetric = false;  // the zero points of integers are all in the middle of the codes
 };
 

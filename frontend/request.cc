@@ -193,15 +193,20 @@ Error setting_error(const SettingPlaces& places, const std::string& key, const s
 }
 
 Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
-  MKC_TRY_STATUS(
-      check_keys(document, schedule, "schedule",
-                 {"workers", "batch_invariant", "wgmma_from", "ring", "scheduler", "placement", "split"}));
+  MKC_TRY_STATUS(check_keys(document, schedule, "schedule",
+                            {"workers", "batch_invariant", "wgmma_from", "activations", "ring", "scheduler",
+                             "placement", "split"}));
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
   MKC_TRY_STATUS(
       read_within(document, schedule, "wgmma_from", kMinWgmmaFrom, kDefaultWgmmaFrom, options.wgmma_from));
   MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
   MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
+  if (const Node* node = find(schedule, "activations")) {
+    MKC_TRY(activations, read_choice(document, *node, "activations", kActivations, activations_name));
+    options.activations = activations;
+    options.places["activations"] = document.loc(node->place);
+  }
   if (const Node* node = find(schedule, "scheduler")) {
     MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
     options.scheduler = scheduler;
@@ -226,6 +231,7 @@ Status read_schedule(const Document& document, const Node& schedule, ModelOption
 void set_schedule(CompileRequest& request, const ModelOptions& options) {
   request.batch_invariant = options.batch_invariant.value_or(false);
   request.wgmma_from = options.wgmma_from;
+  request.activations = options.activations.value_or(Activations::kAuto);
   request.ring = options.ring;
   request.workers = options.workers;
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
@@ -249,6 +255,8 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
   override_with(options.wgmma_from, overrides.wgmma_from);
+  if (overrides.activations) options.places.erase("activations");
+  override_with(options.activations, overrides.activations);
   override_setting(options, "ring", options.ring, overrides.ring);
   override_setting(options, "workers", options.workers, overrides.workers);
   override_with(options.scheduler, overrides.scheduler);
@@ -280,6 +288,8 @@ Result<Scope> request_scope(const CompileRequest& request) {
 std::string schedule_yaml(const CompileRequest& request) {
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
   if (request.wgmma_from) schedule += fmt::format(", wgmma_from: {}", *request.wgmma_from);
+  if (request.activations != Activations::kAuto)
+    schedule += fmt::format(", activations: {}", activations_name(request.activations));
   if (request.ring) schedule += fmt::format(", ring: {}", *request.ring);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
   schedule += fmt::format(", scheduler: {}", scheduler_name(request.scheduler));

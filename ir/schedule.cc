@@ -22,6 +22,18 @@ const char* placement_name(PlacementKind kind) {
   MKC_BUG("unknown placement");
 }
 
+const char* activations_name(Activations activations) {
+  switch (activations) {
+    case Activations::kBf16:
+      return "bf16";
+    case Activations::kFp8:
+      return "fp8";
+    case Activations::kAuto:
+      return "auto";
+  }
+  MKC_BUG("no such type of activations");
+}
+
 const char* scheduler_name(Scheduler scheduler) {
   switch (scheduler) {
     case Scheduler::kStatic:

@@ -36,6 +36,13 @@ enum class Scheduler : uint8_t { kStatic, kDynamic, kAuto };
 constexpr std::array kSchedulers = {Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto};
 const char* scheduler_name(Scheduler scheduler);  // "static", "dynamic", "auto"
 
+// What products of many tokens round their activations to: bf16, 8-bit floats where weights are E4M3, or
+// whichever of these is shorter and allowed.
+enum class Activations : uint8_t { kBf16, kFp8, kAuto };
+
+constexpr std::array kActivations = {Activations::kBf16, Activations::kFp8, Activations::kAuto};
+const char* activations_name(Activations activations);  // "bf16", "fp8", "auto"
+
 // A placement that the user asks for.
 struct PlacementRule {
   std::string grids;  // name, or a pattern with *, ? and [...]

@@ -43,10 +43,21 @@ const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid) {
   return program.tensors[made->tensor].shape[split ? 2 : 0];
 }
 
+bool multiplies_e4m3(const TaskProgram& program, const TaskGrid& grid) {
+  return multiplies_in_blocks(grid) &&
+         weight_format(program.tensors[find_operand(grid, "weight")->tensor]).e4m3();
+}
+
+uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid) {
+  const int64_t from = multiplies_e4m3(program, grid) ? int_attr(grid.attrs, "fp8_from", 0) : 0;
+  return static_cast<uint32_t>(from);
+}
+
 uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid) {
   if (!multiplies_in_blocks(grid)) return 0;
   const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];
-  const bool can = weight_format(weight).matrix() && weight.shape[1].constant() % 8 == 0;
+  const bool can =
+      weight_format(weight).matrix() && weight.shape[1].constant() % 8 == 0 && fp8_from(program, grid) == 0;
   return can ? static_cast<uint32_t>(int_attr(grid.attrs, "wgmma_from", 0)) : 0;
 }
 

@@ -152,6 +152,14 @@ constexpr uint32_t kMinWgmmaFrom = 33, kDefaultWgmmaFrom = 65;
 // Batch-invariant programs do not use them either: their sums have one order for all numbers of tokens.
 uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid);
 
+// Tells whether the grid is a product, or parts of one, whose weights are E4M3.
+bool multiplies_e4m3(const TaskProgram& program, const TaskGrid& grid);
+// Returns the number of tokens from which a product multiplies its activations as 8-bit floats (E4M3). 0
+// means never: nothing asks for it, or the weights are no E4M3. Such a product uses no warpgroups.
+uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid);
+// Products of fewer tokens than kMinFp8From wait for their weights, not for matrix instructions.
+constexpr uint32_t kMinFp8From = 33;
+
 struct TaskProgram {
   std::string name;
   Table<SymbolId, Symbol> symbols;

@@ -41,6 +41,8 @@ void GridCheck::check() {
   check_rounding();
   if (const int64_t from = int_attr(grid.attrs, "wgmma_from", UINT32_MAX); from < kMinWgmmaFrom)
     v.report(18, site, fmt::format("wgmma_from is {}, expected at least {}", from, kMinWgmmaFrom));
+  if (const int64_t from = int_attr(grid.attrs, "fp8_from", UINT32_MAX); from < kMinFp8From)
+    v.report(18, site, fmt::format("fp8_from is {}, expected at least {}", from, kMinFp8From));
   check_rotation();
   if (const auto check_body = body_of(grid.body).check) check_body({v, program, grid, sizes, site});
 }

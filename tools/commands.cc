@@ -26,6 +26,12 @@ std::vector<std::string> scheduler_names() {
   return names;
 }
 
+std::vector<std::string> activations_names() {
+  std::vector<std::string> names;
+  for (const Activations activations : kActivations) names.emplace_back(activations_name(activations));
+  return names;
+}
+
 // Adds -O3 and --evaluations.
 void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) {
   CLI::Option* level = command.add_option_function<std::string>(
@@ -97,6 +103,16 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
           },
           "static: no tickets; dynamic: workers claim tasks wherever possible; auto: by cost; default auto")
       ->check(one_of(scheduler_names()));
+  command
+      .add_option_function<std::string>(
+          "--activations",
+          [&o](const std::string& name) {
+            o.activations = *std::ranges::find(kActivations, name, activations_name);
+          },
+          "what products of E4M3 weights and more than 32 tokens round activations to: bf16, fp8, or auto: "
+          "fp8 "
+          "where the checkpoint is made for it and simulated steps are shorter; default auto")
+      ->check(one_of(activations_names()));
   add_search_options(command, request.search);
   command
       .add_option(

@@ -9,6 +9,7 @@
 
 #include "codegen/lists.h"
 #include "codegen/targets.h"
+#include "frontend/quantization.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "runtime/device/processor.h"
@@ -59,10 +60,40 @@ uint32_t workers_of(const Compilation& c) {
   return c.request.workers ? static_cast<uint32_t>(*c.request.workers) : c.machine.workers;
 }
 
+// Returns the error of a request for 8-bit activations.
+Error fp8_error(const CompileRequest& request, const std::string& why) {
+  const auto place = request.places.find("activations");
+  const std::string message = "activations are fp8, " + why;
+  if (place == request.places.end()) return Error{"--activations: error: " + message};
+  const Result<Source> source = read_source(place->second.file);  // for the line at fault
+  return error_at(place->second, message, source.ok() ? source.value().text : "");
+}
+
+// Has products of E4M3 weights round their activations to 8-bit floats, as the user asks for.
+Status ask_for_fp8(Compilation& c) {
+  auto& program = std::get<TaskProgram>(c.module);
+  set_fp8_from(program, kMinFp8From);
+  const bool some =
+      std::ranges::any_of(program.grids, [&](const TaskGrid& grid) { return fp8_from(program, grid) != 0; });
+  if (!some) return fp8_error(c.request, "but no product has weights of E4M3");
+  if (c.request.max_tokens >= kMinFp8From) return {};
+  return fp8_error(c.request, fmt::format("but steps have at most {} tokens, expected {} or more",
+                                          c.request.max_tokens, kMinFp8From));
+}
+
+// Tells whether the search may choose 8-bit activations: the checkpoint is made for them.
+Result<bool> may_use_fp8(const Compilation& c) {
+  if (c.request.activations != Activations::kAuto || c.request.batch_invariant || !c.machine.fp8_mma)
+    return false;
+  MKC_TRY(quantized, read_quantization(c.request.config, c.request.checkpoint));
+  return quantized && quantized->fp8_activations;
+}
+
 Status make_grids(Compilation& c) {
   const int64_t wgmma_from = c.request.batch_invariant ? 0 : c.request.wgmma_from.value_or(kDefaultWgmmaFrom);
   const FuseOptions options{workers_of(c), static_cast<uint32_t>(wgmma_from)};
-  return take(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c);
+  if (Status s = take(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c); !s.ok()) return s;
+  return c.request.activations == Activations::kFp8 ? ask_for_fp8(c) : Status();
 }
 
 EventCosts event_costs(const Compilation& c) {
@@ -76,10 +107,11 @@ Status find_settings(Compilation& c) {
     if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
     return {};
   }
+  MKC_TRY(fp8, may_use_fp8(c));
   const SearchOptions options{event_costs(c),
                               request.scheduler,
                               {request.wgmma_from.has_value(), request.splits, request.placements,
-                               static_cast<uint32_t>(request.ring.value_or(0))},
+                               static_cast<uint32_t>(request.ring.value_or(0)), fp8},
                               c.search};
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
@@ -88,6 +120,7 @@ Status find_settings(Compilation& c) {
   std::ranges::copy(placement_rules(c.found.found), std::back_inserter(request.placements));
   if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
   if (c.found.found.wgmma_from != 0) request.wgmma_from = c.found.found.wgmma_from;
+  if (c.found.found.fp8_from != 0) request.activations = Activations::kFp8;
   if (c.found.found.ring != 0) request.ring = c.found.found.ring;
   return {};
 }
@@ -95,6 +128,7 @@ Status find_settings(Compilation& c) {
 Status make_splits(Compilation& c) {
   auto& program = std::get<TaskProgram>(c.module);
   if (c.found.found.wgmma_from != 0) set_wgmma_from(program, c.found.found.wgmma_from);
+  if (c.found.found.fp8_from != 0) set_fp8_from(program, c.found.found.fp8_from);
   return take(split_as_asked(std::move(program), c.request.splits), c);
 }
 
@@ -196,6 +230,13 @@ Status check_for_machine(const CompileRequest& request, const Machine& machine) 
   };
   if (Status s = check("workers", "--workers", request.workers, 1, max_workers(machine), "workers"); !s.ok())
     return s;
+  if (request.activations == Activations::kFp8 && request.batch_invariant)
+    return fp8_error(request, "but batch_invariant asks for the same bits in steps of fewer tokens");
+  if (request.activations == Activations::kFp8 && !machine.fp8_mma)
+    return fp8_error(request,
+                     fmt::format("but machine {} of target {} has no mma of 8-bit floats, expected one of "
+                                 "sm_89, sm_120 or sm_121",
+                                 machine.name, machine.target));
   return check("ring", "ring", request.ring, kMinRing, std::min(machine.ring_stages, kMaxRing), "stages");
 }
 

@@ -48,6 +48,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols, weight_type(f.tensor("weight")))));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
+  f.set(offsetof(Args, fp8_from), fp8_from(f.call.schedule, f.call.grid));
 }
 
 // Sets the epilogue operands that product and split_k_reduce have in common.

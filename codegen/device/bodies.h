@@ -99,6 +99,7 @@ struct ProductArgs {
   u32 gates;               // bit g: some product of the kernel has Activation g
   u32 mma64_strips;        // strips of a block of more than kMma16Tokens tokens
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
+  u32 fp8_from;            // fewest tokens whose activations are 8-bit floats; 0: never
   u32 normed;              // there is a norm
   u32 x_bf16;              // x is bf16
   u32 gather_expert_rows;  // rows of x are gathered for an expert

@@ -40,6 +40,8 @@ MK_CONVERGENT f32 mk_quad_sum(f32 v) noexcept;    // butterfly 2, 1 within 4 nei
 // to 4 floats.
 MK_CONVERGENT void mk_mma_bf16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
 MK_CONVERGENT void mk_mma_f16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
+// mk_mma_e4m3() is m16n8k32 of 8-bit floats. Targets without the instruction lack it (sm_80, sm_86).
+MK_CONVERGENT void mk_mma_e4m3(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
 // mk_wgmma_*() begin d += a * b, four steps of m64n64k16 (wgmma, sm_90a alone). A warpgroup calls them: 4
 // warps from a multiple of 4 on. `d` is 32 floats, and `a` is 4 words for each step, as the PTX ISA lays them
 // out in registers. `b` is 64 columns of 128 bytes, 1024-byte aligned in shared memory. The 16-byte chunk i
@@ -112,12 +114,18 @@ u32 mk_pack_f16(f32 lo, f32 hi) noexcept;
 f32 mk_f16_to_f32(u32 half_bits) noexcept;  // takes the low 16 bits
 // mk_fma_bf16x2() is a * b + c for both halves, rounded once to nearest even (sm_80 on).
 u32 mk_fma_bf16x2(u32 a, u32 b, u32 c) noexcept;
+// mk_max_abs_bf16x2() is the greater magnitude for both halves. A NaN loses to a number. The sign of a result
+// is the exclusive or of both signs (sm_86 on).
+u32 mk_max_abs_bf16x2(u32 a, u32 b) noexcept;
 
 // mk_pack_e4m3() gives two 8-bit floats in the low half of a word, lo in its low byte. Rounding is to nearest
 // even; values beyond 448 become 448, NaN becomes 0x7f. mk_unpack_e4m3() gives two f16, which hold the values
 // exactly.
 u32 mk_pack_e4m3(f32 lo, f32 hi) noexcept;
 u32 mk_unpack_e4m3(u32 codes) noexcept;
+// mk_codes_e4m3() gives four 8-bit floats, a in the lowest byte. It rounds as mk_pack_e4m3() does, but a NaN
+// may have either sign. Targets without mk_mma_e4m3() lack it, too.
+u32 mk_codes_e4m3(f32 a, f32 b, f32 c, f32 d) noexcept;
 
 // mk_tracing() tells whether the kernel stamps a trace. Its value is known before optimisation, so other
 // kernels contain no trace code.

@@ -14,6 +14,8 @@ template <class W>
 MK_INLINE void pack_rows(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
   using Element = typename Unsigned<W::row.bits>::Type;
   constexpr u32 piece_cols = W::matrix ? 2 : 1, cols = 2 * piece_cols;
+  // Codes of 8 bits have a word for each row. Else the other row's piece comes between.
+  constexpr u32 apart = W::row.bits == 8 ? 1 : piece_cols;
   using Piece = typename Unsigned<W::row.bits * piece_cols>::Type;
   const u64 places = (p.cols + cols - 1) / cols;
   for (u64 i = thread; i < p.rows * places; i += threads) {
@@ -28,7 +30,7 @@ MK_INLINE void pack_rows(const MkPack& p, const PackedShape& shape, u64 thread, 
         const u32 at = piece * piece_cols + k;
         if (col + at < p.cols) bits |= (u32)from[at] << W::row.bits * k;
       }
-      to[piece * piece_cols] = (Piece)bits;
+      to[piece * apart] = (Piece)bits;
     }
   }
 }

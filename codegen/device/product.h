@@ -105,6 +105,12 @@ struct Mma {
     MK_UNROLL
     for (u32 n = 0; n < Eights; ++n) X::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
   }
+  // step_e4m3() adds the products of two k-steps of 8-bit floats.
+  MK_INLINE void step_e4m3(u32x4 bits, const Operand& o) {
+    MK_UNROLL
+    for (u32 n = 0; n < Eights; ++n)
+      mk_mma_e4m3(sum + n * 4, bits[0], bits[1], bits[2], bits[3], o.x[n][0], o.x[n][1]);
+  }
   // The product is one explicit fma. The assembler may otherwise fuse it with an addition behind it, in some
   // variants and not in others.
   MK_INLINE void scale(f32x2 by) {

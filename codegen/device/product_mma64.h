@@ -6,13 +6,14 @@
 // its warps in the same order, so the bits are the same.
 #pragma once
 
-#include "codegen/device/product.h"
+#include "codegen/device/product_fp8.h"
 
 namespace mk {
 
 constexpr u32 kRowBytes = 128;  // bytes of one token: its columns in one K slice's part of a tile
 constexpr u32 kRowChunks = kRowBytes / kChunkBytes;
 constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
+static_assert(kFp8Chunks == kRowChunks && kMma64Tokens * (kFp8Cols + sizeof(f32)) <= kMma64ActivationBytes);
 static_assert(2 * kMma64ActivationBytes <= kPartials * sizeof(f32));
 
 // Chunks is one thread's share of the copy to shared memory: one 16-byte chunk of each of `count` tokens.
@@ -84,8 +85,8 @@ struct SharedActivations {
 
 // drain_k_slices() drains a block's stages for the pass that begins at token `pass`. The loop takes the K
 // slices of the block's part one after the other. each(k_slice, sums) receives the sums of one K slice, for
-// all strips that a share may have.
-template <class W, u32 Strips, class In, class Each>
+// all strips that a share may have. Fp8: activations become 8-bit floats on their way to shared memory.
+template <class W, u32 Strips, bool Fp8, class In, class Each>
 MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass,
                               const StripBlock& block, const Mma64Share<Strips>& share, const Each& each) {
   using X = typename W::X;
@@ -111,7 +112,11 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
       const u32 steps = Shape::steps(a, tile);
       const SharedActivations rows(w, turn);
-      x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { *(AS3 u32x4*)rows.at(token, chunk) = bits; });
+      const Fp8Activations codes{rows.base};
+      if constexpr (Fp8)
+        codes.store(w, x);
+      else
+        x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { *(AS3 u32x4*)rows.at(token, chunk) = bits; });
       consumer_barrier();
       // The activations of the next tile load while this one is multiplied. The very last tile loads its K
       // slice's first tile again, which nobody uses.
@@ -121,7 +126,14 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
       const auto words_of = [&](u32 s, u32 step) {
         return stage + Shape::words_at(a, tile, steps, share.first + s * share.apart, step);
       };
-      if constexpr (W::grouped) {
+      if constexpr (Fp8) {
+        const Fp8Operands<Sums> operands(codes, w.lane(), share.token);
+        MK_UNROLL
+        for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
+          if (s >= share.count) continue;
+          multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), part[s]);
+        }
+      } else if constexpr (W::grouped) {
         // One strip at a time needs one more set of sums. Operands are read again for each strip.
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
@@ -170,7 +182,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
 // leave(k_slice, strip, token, sums) for each strip of the warp and each K slice of the part. Other products
 // store a strip's sums to `sums` [16 tokens][row] (sum_place) and call done(strip, token). `sums` belongs to
 // this warp alone.
-template <class W, u32 Strips, class In, class Leave, class Done>
+template <class W, u32 Strips, bool Fp8, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                            AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<typename W::X, 2>;
@@ -194,7 +206,7 @@ MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pa
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }
   };
-  drain_k_slices<W, Strips>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
+  drain_k_slices<W, Strips, Fp8>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
     is_split(a) ? store_k_slice(k_slice, of) : add_k_slice(of);
   });
   launder_thread(w);

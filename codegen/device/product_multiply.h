@@ -203,15 +203,16 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
   mk_warp_sync();
 }
 
-// multiply_mma64() serves Mma64. Each warp runs the epilogue for its own tokens.
-template <class W, u32 Strips>
+// multiply_mma64() serves Mma64. Each warp runs the epilogue for its own tokens. Fp8: activations are 8-bit
+// floats.
+template <class W, u32 Strips, bool Fp8 = false>
 MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
   MK_ROLLED
   for (u32 pass = 0; pass < a.tokens; pass += kMma64Tokens) {
     if (pass > 0) consumer_barrier();
-    drain_mma64<W, Strips>(
+    drain_mma64<W, Strips, Fp8>(
         w, a, in, pass, block, sums,
         [&](u32 k_slice, u32 of_block, u32 first, const Mma<typename W::X, 2>& part) {
           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
@@ -245,6 +246,12 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
     const ProductVariant variant =
         product_variant(tokens, W::type, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
     if (variant == ProductVariant::kMma8) return multiply<W, Mma<typename W::X>, kBlockStrips>(w, in, block);
+    if constexpr (W::e4m3 && !Expert)
+      if (a.fp8_from != 0 && tokens >= a.fp8_from) {
+        if (!W::grouped && a.mma64_strips == kMma64Strips)
+          return multiply_mma64<W, kMma64Strips, true>(w, in, block);
+        return multiply_mma64<W, kBlockStrips, true>(w, in, block);
+      }
     if constexpr (Expert || W::grouped) {
       multiply_mma64<W, kBlockStrips>(w, in, block);
     } else {

@@ -25,6 +25,7 @@ struct Format {
   static constexpr WeightType type = Type;
   static constexpr WeightFormat row = weight_format(Type);
   static constexpr bool matrix = row.matrix(), scaled = row.scale_bytes != 0, grouped = row.grouped();
+  static constexpr bool e4m3 = row.e4m3();
   static constexpr u32 scale_words = row.scale_bytes / sizeof(Words);
   // k-steps that share scales, and what these have behind the k-steps of a part.
   static constexpr u32 group_steps = grouped ? row.group_cols / row.step_cols : 1;
@@ -76,7 +77,7 @@ MK_INLINE u32x4 unpack_e4m3(u32x2 words) {
     const u32 halves = mk_unpack_e4m3(codes);
     return Bf16::pack(F16::low(halves), F16::high(halves));
   };
-  return {pair(words[0]), pair(words[0] >> 16), pair(words[1]), pair(words[1] >> 16)};
+  return {pair(words[0]), pair(words[1]), pair(words[0] >> 16), pair(words[1] >> 16)};
 }
 template <>
 struct WeightsOf<WeightType::kE4m3> : Format<WeightType::kE4m3, Bf16, u32x2> {
@@ -120,8 +121,8 @@ struct Codes<Type, CodeType::kInteger, 8> : Format<Type, Bf16, u32x2> {
             {k2To23 | Base::zero(lane, at, 0), k2To23 | Base::zero(lane, at, 1)}};
   }
   MK_INLINE static u32x4 unpack(u32x2 words, const Group& group) {
-    return {pair(words[0], group.zeros[0]), pair(words[0] >> 16, group.zeros[1]),
-            pair(words[1], group.zeros[0]), pair(words[1] >> 16, group.zeros[1])};
+    return {pair(words[0], group.zeros[0]), pair(words[1], group.zeros[1]),
+            pair(words[0] >> 16, group.zeros[0]), pair(words[1] >> 16, group.zeros[1])};
   }
 
  private:

@@ -36,7 +36,7 @@ const Body& product_body() {
                                         {"sum_squares?", {kValue, "TS"}},
                                         {"best_value?", {kValue, "TS"}},
                                         {"best_index?", {kIndex, "TS"}}},
-                                       {"gather_rows?", "gate?", "wgmma_from?"},
+                                       {"fp8_from?", "gather_rows?", "gate?", "wgmma_from?"},
                                        {"eps?"}},
                             .footprint = strip_footprint,
                             .check = check};

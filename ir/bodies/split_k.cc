@@ -50,7 +50,7 @@ const Body& split_k_partial_body() {
       .schema = {{{"p", ""}, {"j", "S"}},
                  {{"x", {kEither, "TK"}}, {"weight", {kWeight, "NK"}}, {"norm?", {kVector, "K"}}},
                  {{"sums", {kValue, "ScTr"}}},
-                 {"wgmma_from?"},
+                 {"fp8_from?", "wgmma_from?"},
                  {"eps?"}},
       .footprint = partial_footprint,
       .check = check_partial};

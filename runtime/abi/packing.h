@@ -192,12 +192,14 @@ struct Place {
 // place_in_lane() is the place of column k of a k-step, in row r of a strip, among its lane's words.
 //
 // Codes of 4 bits lie in one word: code i of row r has nibble i % 2 * 4 + r / 8 * 2 + i / 2, where i is k
-// % 4. So the word's halves have the two columns of a pair at the same bits, and rows share no byte.
+// % 4. So the word's halves have the two columns of a pair at the same bits, and rows share no byte. Codes of
+// 8 bits have a word for each of the two rows. Those of two k-steps are the A operand of mma.m16n8k32.
 constexpr Place place_in_lane(const WeightFormat& format, uint64_t r, uint64_t k) {
   if (format.bits == 4) {
     const uint64_t nibble = k % 2 * 4 + r / 8 * 2 + k % 4 / 2;
     return {nibble / 2, static_cast<uint32_t>(nibble % 2 * 4)};
   }
+  if (format.bits == 8) return {r / 8 * 4 + k % 4, 0};
   const uint64_t pair =
       (format.matrix() ? k % 4 / 2 : 0) * 2 + r / 8;  // index of the pair in the lane's words
   return {(pair * 2 + k % 2) * format.bits / 8, 0};

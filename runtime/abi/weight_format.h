@@ -72,6 +72,8 @@ struct WeightFormat {
   bool zeros = false;  // each row of a group has a zero point, an integer of 8 bits
 
   MKRT_CONSTEXPR bool matrix() const { return operand_bits == 16; }
+  // e4m3() tells whether codes are E4M3, which matrix instructions of sm_89 take as they are.
+  MKRT_CONSTEXPR bool e4m3() const { return bits == 8 && code == CodeType::kFloat; }
   MKRT_CONSTEXPR bool grouped() const { return group_cols != 0; }
   MKRT_CONSTEXPR bool coded() const { return stored == nullptr; }
   // bytes_of() is the bytes that some operands' worth of weights have in memory.

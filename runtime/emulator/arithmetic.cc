@@ -64,6 +64,18 @@ uint32_t mk_pack_e4m3(float lo, float hi) noexcept {
   return f32_to_e4m3(hi) << 8 | f32_to_e4m3(lo);
 }
 
+uint32_t mk_max_abs_bf16x2(uint32_t a, uint32_t b) noexcept {
+  const auto half = [&](uint32_t shift) {
+    const float x = bf16_to_f32(a >> shift & 0x7fff), y = bf16_to_f32(b >> shift & 0x7fff);
+    return (f32_to_bf16(std::fmax(x, y)) | ((a ^ b) >> shift & 0x8000)) << shift;
+  };
+  return half(16) | half(0);
+}
+
+uint32_t mk_codes_e4m3(float a, float b, float c, float d) noexcept {
+  return mk_pack_e4m3(c, d) << 16 | mk_pack_e4m3(a, b);
+}
+
 uint32_t mk_unpack_e4m3(uint32_t codes) noexcept {
   return f32_to_f16(e4m3_to_f32(codes >> 8)) << 16 | f32_to_f16(e4m3_to_f32(codes));
 }

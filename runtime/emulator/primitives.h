@@ -21,6 +21,8 @@ void mk_mma_bf16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, u
                  uint32_t b1) noexcept;
 void mk_mma_f16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                 uint32_t b1) noexcept;
+void mk_mma_e4m3(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                 uint32_t b1) noexcept;
 
 void mk_wgmma_bf16(float* d, const uint32_t* a, const void* b) noexcept;
 void mk_wgmma_f16(float* d, const uint32_t* a, const void* b) noexcept;
@@ -63,6 +65,8 @@ uint32_t mk_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) noexcept;
 uint32_t mk_pack_f16(float lo, float hi) noexcept;
 float mk_f16_to_f32(uint32_t half_bits) noexcept;
 uint32_t mk_pack_e4m3(float lo, float hi) noexcept;
+uint32_t mk_max_abs_bf16x2(uint32_t a, uint32_t b) noexcept;
+uint32_t mk_codes_e4m3(float a, float b, float c, float d) noexcept;
 uint32_t mk_unpack_e4m3(uint32_t codes) noexcept;
 
 bool mk_tracing() noexcept;  // false for bodies compiled for the host; a kernel has its own

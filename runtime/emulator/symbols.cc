@@ -29,7 +29,8 @@ std::vector<std::pair<const char*, void*>> emulator_symbols() {
       SYMBOL(mk_spoil),           SYMBOL(mk_spoil_last),   SYMBOL(mk_race_read),
       SYMBOL(mk_race_write),      SYMBOL(mk_add_relaxed),  SYMBOL(mk_wgmma_bf16),
       SYMBOL(mk_wgmma_f16),       SYMBOL(mk_wgmma_wait),   SYMBOL(mk_take_registers),
-      SYMBOL(mk_leave_registers),
+      SYMBOL(mk_leave_registers), SYMBOL(mk_mma_e4m3),     SYMBOL(mk_codes_e4m3),
+      SYMBOL(mk_max_abs_bf16x2),
   };
 #undef SYMBOL
 }

@@ -33,6 +33,8 @@ const char* collective_name(Collective collective) {
       return "mk_mma_bf16";
     case Collective::kMmaF16:
       return "mk_mma_f16";
+    case Collective::kMmaE4m3:
+      return "mk_mma_e4m3";
     case Collective::kWgmmaBf16:
       return "mk_wgmma_bf16";
     case Collective::kWgmmaF16:
@@ -100,26 +102,27 @@ void reduce_warp(Warp& warp, Combine combine) {
   std::fill_n(warp.out, kLanes, v[0]);
 }
 
-constexpr int kRows = 16, kInner = 16, kColumns = 8;
+constexpr int kRows = 16, kColumns = 8;
 
-// Computes d += a * b from the fragments of all lanes (PTX ISA, matrix fragments for mma.m16n8k16). Products
-// are exact in f32. The accumulator adds the products in the order of the inner index.
-template <class ToFloat>
+// Computes d += a * b from the fragments of all lanes (PTX ISA, matrix fragments for mma.m16n8k16 and
+// mma.m16n8k32). A register holds `PerWord` elements. Products are exact in f32. The accumulator adds the
+// products in the order of the inner index.
+template <uint32_t PerWord, class ToFloat>
 void multiply(Warp& warp, ToFloat to_float) {
+  constexpr int kInner = PerWord * 8;
+  constexpr uint32_t kBits = 32 / PerWord, kMask = (1u << kBits) - 1;
   float a[kRows][kInner], b[kInner][kColumns], d[kRows][kColumns];
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     const MmaFragment& f = warp.fragment[lane];
-    const uint32_t row = lane / 4, pair = lane % 4 * 2;
+    const uint32_t row = lane / 4, first = lane % 4 * PerWord;
     for (uint32_t i = 0; i < 4; ++i) {
-      float* to = &a[row + i % 2 * 8][pair + i / 2 * 8];
-      to[0] = to_float(f.a[i] & 0xffff);
-      to[1] = to_float(f.a[i] >> 16);
-      d[row + i / 2 * 8][pair + i % 2] = f.d[i];
+      float* to = &a[row + i % 2 * 8][first + i / 2 * 4 * PerWord];
+      for (uint32_t e = 0; e < PerWord; ++e) to[e] = to_float(f.a[i] >> e * kBits & kMask);
+      d[row + i / 2 * 8][lane % 4 * 2 + i % 2] = f.d[i];
     }
-    for (uint32_t i = 0; i < 2; ++i) {
-      b[pair + i * 8][row] = to_float(f.b[i] & 0xffff);
-      b[pair + i * 8 + 1][row] = to_float(f.b[i] >> 16);
-    }
+    for (uint32_t i = 0; i < 2; ++i)
+      for (uint32_t e = 0; e < PerWord; ++e)
+        b[first + i * 4 * PerWord + e][row] = to_float(f.b[i] >> e * kBits & kMask);
   }
   for (int m = 0; m < kRows; ++m)
     for (int k = 0; k < kInner; ++k)
@@ -128,14 +131,14 @@ void multiply(Warp& warp, ToFloat to_float) {
     for (uint32_t i = 0; i < 4; ++i) warp.fragment[lane].d[i] = d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
-template <class ToFloat>
+template <uint32_t PerWord, class ToFloat>
 void mma(Collective collective, float* d, const MmaFragment& operands, ToFloat to_float) {
   const Lane lane = this_lane();
   MmaFragment& fragment = lane.warp.fragment[lane.index];
   fragment = operands;
   std::copy_n(d, 4, fragment.d);
   join(lane, collective, 0, [&](Warp& warp) {
-    multiply(warp, to_float);
+    multiply<PerWord>(warp, to_float);
     ++lane.fiber.worker->stats.products;
   });
   std::copy_n(fragment.d, 4, d);
@@ -189,11 +192,16 @@ float mk_quad_sum(float v) noexcept {
 
 void mk_mma_bf16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                  uint32_t b1) noexcept {
-  mma(Collective::kMmaBf16, d, {{a0, a1, a2, a3}, {b0, b1}, {}}, bf16_to_f32);
+  mma<2>(Collective::kMmaBf16, d, {{a0, a1, a2, a3}, {b0, b1}, {}}, bf16_to_f32);
 }
 
 void mk_mma_f16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                 uint32_t b1) noexcept {
-  mma(Collective::kMmaF16, d, {{a0, a1, a2, a3}, {b0, b1}, {}}, f16_to_f32);
+  mma<2>(Collective::kMmaF16, d, {{a0, a1, a2, a3}, {b0, b1}, {}}, f16_to_f32);
+}
+
+void mk_mma_e4m3(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                 uint32_t b1) noexcept {
+  mma<4>(Collective::kMmaE4m3, d, {{a0, a1, a2, a3}, {b0, b1}, {}}, e4m3_to_f32);
 }
 }

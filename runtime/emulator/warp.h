@@ -15,6 +15,7 @@ enum class Collective : uint8_t {
   kQuadSum,
   kMmaBf16,
   kMmaF16,
+  kMmaE4m3,
   kWgmmaBf16,  // of a warpgroup, as are the next two
   kWgmmaF16,
   kWgmmaWait,

@@ -169,6 +169,8 @@ void read_gpu(Reader& read, Machine& m) {
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
   m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
   m.mma_per_ns = read.positive("mma_per_ns");
+  m.fp8_mma = read.flag("fp8_mma");
+  m.mma_fp8_per_ns = read.positive("mma_fp8_per_ns");
   m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
   m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
 }

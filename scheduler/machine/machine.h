@@ -37,6 +37,7 @@ struct Machine {
   uint32_t ring_stages = 0;          // stages of mkrt::kStageBytes each
   bool bulk_copy = false;            // cp.async.bulk exists; otherwise the loader uses cp.async
   bool warpgroups = false;           // wgmma exists
+  bool fp8_mma = false;              // mma.sync multiplies 8-bit floats by an instruction of its own
   uint64_t memory_bytes = 0;         // memory of a device for weights, caches and all else
   uint64_t l2_bytes = 0;
   double l2_bytes_per_ns = 0;          // L2 bandwidth of all workers together
@@ -70,7 +71,8 @@ struct Machine {
   // loads.
   double wgmma_bytes_per_ns = 0;  // a block, 128 tokens at a time, by warpgroups
   double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
-  double mma_per_ns = 0;  // multiply-adds of one worker by mma.sync
+  double mma_per_ns = 0;      // multiply-adds of one worker by mma.sync, of 2-byte types
+  double mma_fp8_per_ns = 0;  // multiply-adds of one worker by mma.sync, of 8-bit floats
   // The rate at which one worker goes through keys and values, for one block of query rows.
   double attend_bytes_per_ns = 0;
   // The figures from here on are 0 for others than processors. Their L2 is the last-level cache, except for

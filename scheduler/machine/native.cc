@@ -25,8 +25,8 @@ constexpr const char* kClockTimes[] = {"reduce_ns",      "store_ns",           "
                                        "activations_ns", "bf16_activations_ns"};
 constexpr const char* kClockRates[] = {"worker_bytes_per_ns", "worker_l2_bytes_per_ns", "shared_bytes_per_ns",
                                        "wgmma_bytes_per_ns",  "mma8_bytes_per_ns",      "mma16_bytes_per_ns",
-                                       "mma_per_ns",          "fma16_bytes_per_ns",     "attend_bytes_per_ns",
-                                       "code_bytes_per_ns"};
+                                       "mma_per_ns",          "mma_fp8_per_ns",         "fma16_bytes_per_ns",
+                                       "attend_bytes_per_ns", "code_bytes_per_ns"};
 
 double rounded(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits

@@ -128,6 +128,13 @@ std::vector<Candidate> wgmma_candidates(const TaskProgram& program, const Asked&
   return candidates;
 }
 
+std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Asked& asked) {
+  const bool can = std::ranges::any_of(program.grids,
+                                       [&](const TaskGrid& grid) { return multiplies_e4m3(program, grid); });
+  if (!can || !asked.may_use_fp8) return {};
+  return {{"with activations: fp8", {.fp8_from = kMinFp8From}}};
+}
+
 std::vector<Candidate> ring_candidates(uint32_t stages, const Asked& asked) {
   std::vector<Candidate> candidates;
   for (const uint32_t ring : {stages * 5 / 6, stages * 2 / 3})

@@ -14,7 +14,8 @@ struct Asked {
   bool wgmma_from = false;
   std::vector<SplitRule> splits{};
   std::vector<PlacementRule> placements{};
-  uint32_t ring = 0;  // ring stages; 0: no request
+  uint32_t ring = 0;         // ring stages; 0: no request
+  bool may_use_fp8 = false;  // the search may let activations be 8-bit floats
 };
 
 struct Candidate {
@@ -38,6 +39,10 @@ std::vector<Candidate> narrow_candidates(const TaskProgram& program, const Asked
 // Returns the candidate in which warpgroups multiply from kMinWgmmaFrom tokens on, where some product can use
 // them.
 std::vector<Candidate> wgmma_candidates(const TaskProgram& program, const Asked& asked);
+
+// Returns the candidate in which activations are 8-bit floats from kMinFp8From tokens on, where that is
+// allowed and some product has weights of E4M3.
+std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Asked& asked);
 
 // Returns rings of 5/6 and 2/3 of a machine's stages. Less run-ahead keeps the loaders of many workers nearer
 // together.

@@ -81,14 +81,16 @@ Result<TaskProgram> Evaluator::events(const Settings& settings) const {
   add_fitting(program_, options_.asked.splits, rules);
   TaskProgram program = program_;
   if (settings.wgmma_from != 0) set_wgmma_from(program, settings.wgmma_from);
+  if (settings.fp8_from != 0) set_fp8_from(program, settings.fp8_from);
   Result<TaskProgram> split = split_as_asked(std::move(program), rules);
   return split.ok() ? derive_events(std::move(split.value()), options_.costs) : split;
 }
 
 Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) const {
   std::erase_if(settings.splits, [](const auto& rule) { return rule.second == 1; });
-  const bool same =
-      like && like->settings.splits == settings.splits && like->settings.wgmma_from == settings.wgmma_from;
+  const bool same = like && like->settings.splits == settings.splits &&
+                    like->settings.wgmma_from == settings.wgmma_from &&
+                    like->settings.fp8_from == settings.fp8_from;
   Result<TaskProgram> program = same ? like->schedule.program : events(settings);
   if (!program.ok()) return program.error();
   Result<std::vector<Placement>> placements = choose_placements(program.value(), options_.scheduler, {});

@@ -46,7 +46,9 @@ class Search {
   // Evaluates the candidates of kAuto.
   Status choose() {
     const Asked& asked = options_.asked;
-    Status status = try_each(split_candidates(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
+    Status status = try_each(fp8_candidates(program_, asked), kAutoGain);
+    if (status.ok())
+      status = try_each(split_candidates(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
     if (status.ok()) status = try_each(narrow_candidates(program_, asked, options_.costs.workers), kAutoGain);
     if (status.ok())
       status = try_each(ticket_candidates(program_, path_.back().schedule.program, asked), kAutoGain);
@@ -198,10 +200,13 @@ void add_reasons(const SearchReport& report, Schedule& schedule) {
     if (report.found.placements.contains(pattern)) reason = "found by simulated steps";
     if (const auto split = report.found.splits.find(pattern); split != report.found.splits.end())
       reason += fmt::format("; split into {} parts", split->second);
+    if (const uint32_t from = fp8_from(schedule.program, schedule.program.grids[g]); from != 0)
+      reason += fmt::format("; activations fp8 from {} tokens on", from);
     const char* before = "; simulated steps to those before ";
     for (const Tried& tried : report.tried) {
       const Settings& s = tried.candidate.settings;
-      if (!s.splits.contains(pattern) && !s.placements.contains(pattern)) continue;
+      const bool fp8 = s.fp8_from != 0 && multiplies_e4m3(schedule.program, schedule.program.grids[g]);
+      if (!s.splits.contains(pattern) && !s.placements.contains(pattern) && !fp8) continue;
       reason += fmt::format("{}{}: {}", before, tried.candidate.how, tried.figures);
       before = "; ";
     }

@@ -6,6 +6,7 @@ Settings with(const Settings& before, Settings later) {
   later.splits.insert(before.splits.begin(), before.splits.end());
   later.placements.insert(before.placements.begin(), before.placements.end());
   if (later.wgmma_from == 0) later.wgmma_from = before.wgmma_from;
+  if (later.fp8_from == 0) later.fp8_from = before.fp8_from;
   if (later.ring == 0) later.ring = before.ring;
   return later;
 }

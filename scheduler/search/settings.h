@@ -14,7 +14,8 @@ namespace mkc {
 struct Settings {
   std::map<std::string, int64_t> splits{};  // number of parts of a product
   uint32_t wgmma_from = 0;                  // tokens from which warpgroups multiply; 0: as in the program
-  uint32_t ring = 0;                        // ring stages; 0: all that the machine has room for
+  uint32_t fp8_from = 0;  // tokens from which activations are 8-bit floats; 0: as in the program
+  uint32_t ring = 0;      // ring stages; 0: all that the machine has room for
   std::map<std::string, PlacementKind> placements{};
   bool operator==(const Settings&) const = default;
 };

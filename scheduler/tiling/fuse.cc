@@ -262,6 +262,12 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options,
   return std::move(fusion.program);
 }
 
+void set_fp8_from(TaskProgram& program, uint32_t fp8_from) {
+  for (TaskGrid& grid : program.grids)
+    if (grid.body == BodyKind::kProduct && multiplies_e4m3(program, grid))
+      set_attr(grid.attrs, "fp8_from", int64_t{fp8_from});
+}
+
 void set_wgmma_from(TaskProgram& program, uint32_t wgmma_from) {
   for (TaskGrid& grid : program.grids)
     if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "wgmma_from", int64_t{wgmma_from});

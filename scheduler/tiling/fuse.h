@@ -38,4 +38,8 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {},
 // other than 0.
 void set_wgmma_from(TaskProgram& program, uint32_t wgmma_from);
 
+// Sets the number of tokens from which activations are 8-bit floats in all products whose weights are E4M3
+// and that are not split yet. Requires at least kMinFp8From.
+void set_fp8_from(TaskProgram& program, uint32_t fp8_from);
+
 }  // namespace mkc

@@ -25,7 +25,8 @@ TaskGrid partial_of(const TaskGrid& product, int64_t parts) {
   grid.writes.clear();
   std::erase_if(grid.reads, [](const Access& read) { return !is_prologue(read); });
   std::erase_if(grid.attrs, [&](const Attr& attr) {
-    return attr.name != "wgmma_from" && (attr.name != "eps" || !find_operand(grid, "norm"));
+    return attr.name != "wgmma_from" && attr.name != "fp8_from" &&
+           (attr.name != "eps" || !find_operand(grid, "norm"));
   });
   return grid;
 }

@@ -48,4 +48,16 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
   return {};
 }
 
+// Fp8Slots is how often a warp issues in Mma64 for 64 columns of activations of 8-bit floats: for 16 rows of
+// weights, and for the part of a tile that its strips share.
+struct Fp8Slots {
+  double strip = 0, part = 0;
+};
+
+// Returns the slots of weights of E4M3. They are counted from machine code for sm_89 (ptxas 13.0;
+// docs/decisions/081-fp8-activations.md), and packed conversions count twice.
+constexpr Fp8Slots fp8_slots(mkrt::WeightType type) {
+  return mkrt::weight_format(type).grouped() ? Fp8Slots{58, 196} : Fp8Slots{30, 196};
+}
+
 }  // namespace mkc

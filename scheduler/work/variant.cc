@@ -16,16 +16,19 @@ constexpr int64_t kEpilogueElements = 128;
 // Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
 // multiplies a block's part of a tile and reads it from shared memory. Activations are written to shared
 // memory once, and each warp of a group reads them. The copies use the bandwidth of shared memory, too.
-Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
+// Fp8: activations and weights are multiplied as 8-bit floats, of half the bytes.
+Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, bool fp8) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
                  strip_warps = std::min(warps / groups, strips);
   const double x_bytes = static_cast<double>(pass * part / kTileRows);
-  const double shared_bytes = strips * part * (groups + 1.0) + x_bytes * (strip_warps + 1.0);
+  const double shared_bytes =
+      (strips * part * (groups + 1.0) + x_bytes * (strip_warps + 1.0)) / (fp8 ? 2 : 1);
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
+  const double mma_per_ns = fp8 ? m.mma_fp8_per_ns : m.mma_per_ns;
   const double mma_ns =
-      strips * part / 2 * groups * double{mkrt::kWarpTokens} / (m.mma_per_ns * groups * strip_warps / warps);
+      strips * part / 2 * groups * double{mkrt::kWarpTokens} / (mma_per_ns * groups * strip_warps / warps);
   Variant v{mkrt::kMma64Tokens,
             strips * part / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),
@@ -44,6 +47,16 @@ void bound_by_issue(const Machine& m, double slots, double warps, double bytes, 
   if (slots == 0) return;
   const double slot_ns = mkrt::kStageBytes / m.mma8_bytes_per_ns / (kMma8Slots * mkrt::kConsumerWarps);
   v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns));
+}
+
+// Mma64 with activations of 8-bit floats. The slots that all strips of a warp share are divided among them.
+Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips) {
+  Variant v = mma64(m, tokens, strips, true);
+  const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(v.x_rows));
+  const auto of_warp = static_cast<double>(ceil_of(strips, mkrt::kConsumerWarps / groups));
+  const Fp8Slots slots = fp8_slots(type);
+  bound_by_issue(m, slots.strip + slots.part / of_warp, groups, v.x_bytes, v);
+  return v;
 }
 
 // One or two of a tile's four loads of activations are in flight with this number of tokens.
@@ -88,6 +101,8 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       static_cast<uint32_t>(tokens), type, grid.body == BodyKind::kExpert ? mkrt::kExpert : strips,
       warpgroups ? wgmma_from(program, grid) : 0);
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kFmaTokens));
+  const uint32_t from = fp8_from(program, grid);
+  if (from != 0 && tokens >= int64_t{from}) return mma64_fp8(m, tokens, type, strips);
   const LoopSlots slots = loop_slots(type);
   switch (variant) {
     case mkrt::ProductVariant::kFma:
@@ -105,7 +120,7 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       return v;
     }
     case mkrt::ProductVariant::kMma64: {
-      Variant v = mma64(m, tokens, strips);
+      Variant v = mma64(m, tokens, strips, false);
       bound_by_issue(m, slots.mma64, mkrt::warp_groups(static_cast<uint32_t>(v.x_rows)), v.x_bytes, v);
       return v;
     }

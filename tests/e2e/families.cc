@@ -25,11 +25,13 @@ using Rows = std::vector<std::vector<double>>;
 
 // Returns the allowed distance of a row. f32 models may differ by the order of sums, and others by twice the
 // worst row of an honest engine.
-Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact) {
+Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact,
+                  Activations activations) {
   const bool coded = model.shape.coding != Coding::kNone;             // codes are multiplied as bf16
   if (model.shape.type == Type::kF32 && !coded) return {2e-5, 1e-3};  // norms of rows are below 50
   const bool f16 = model.shape.type == Type::kF16 && !coded;
-  const Rows honest = logits_of(model, ids, f16 ? Rounding::kF16 : Rounding::kBf16);
+  const bool fp8 = activations == Activations::kFp8;
+  const Rows honest = logits_of(model, ids, fp8 ? Rounding::kFp8 : f16 ? Rounding::kF16 : Rounding::kBf16);
   Distance worst;
   for (size_t i = 0; i < exact.size(); ++i) {
     const Distance d = row_distance(honest[i].data(), exact[i]);
@@ -79,7 +81,7 @@ void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_
     if (ids.empty()) continue;
     compared += ids.size();
     const Rows exact = logits_of(model, ids);
-    const Distance bound = bound_of(model, ids, exact);
+    const Distance bound = bound_of(model, ids, exact, build.activations);
     double worst = 0;
     for (size_t row = 0; row < ids.size(); ++row) {
       const float* logits = out.logits.data() + row * compiled.vocab();
@@ -95,8 +97,10 @@ void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_
     CHECK(worst <= bound.relative);
     CHECK(worst > 0);
   }
-  // Routers leave few rows of 16-bit models to compare.
-  CHECK((clear_rows > 0 || (shape.experts > 0 && shape.type != Type::kF32)));
+  // Routers leave few rows of 16-bit models to compare. The bound of 8-bit activations leaves no choice
+  // clear.
+  const bool few = build.activations == Activations::kFp8 || (shape.experts > 0 && shape.type != Type::kF32);
+  CHECK((clear_rows > 0 || few));
   CHECK(compared > 0);
 }
 
@@ -221,6 +225,29 @@ TEST_CASE("weights of e4m3 with scales of tensors or blocks match float64") {
     Shape experts = with_experts("qwen3_moe", Type::kBf16);
     experts.coding = coding;
     check_model(experts, {{1, 3}, {33, 3}});
+  }
+}
+
+TEST_CASE("steps of more than 32 tokens round activations to 8-bit floats where that is asked for") {
+  if (test::on_processor()) return;  // it has no such instructions
+  for (const Coding coding : {Coding::kE4m3Rows, Coding::kE4m3Tensor, Coding::kE4m3Blocks}) {
+    CAPTURE(coding_name(coding));
+    Shape s = awkward("qwen3", Type::kBf16);
+    s.coding = coding;
+    s.hidden = 320;
+    s.ffn = 600;
+    s.context = 200;
+    test::Build build{.max_tokens = 130, .activations = Activations::kFp8};
+    check_model(s, {{33, 2}, {64, 1}, {130, 1}}, {}, build);
+    build.splits = {{"*.o", 2, {}}, {"*.down", 4, {}}};
+    check_model(s, {{70, 1}}, {}, build);
+    const reference::Model model = reference::random_model(s, 11);
+    const std::vector<int32_t> prompt = test::prompt_of(40, static_cast<uint64_t>(s.vocab));
+    const auto logits = [&](Activations activations) {
+      build.activations = activations;
+      return Model(model, build).generate(prompt, 1).logits;
+    };
+    CHECK(logits(Activations::kFp8) != logits(Activations::kBf16));
   }
 }
 

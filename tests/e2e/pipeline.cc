@@ -46,6 +46,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.context = build.context;
   request.options.batch_invariant = build.batch_invariant;
   request.options.wgmma_from = build.wgmma_from;
+  request.options.activations = build.activations;
   request.options.kv_dtype = build.kv_dtype;
   request.options.scheduler = build.scheduler;
   Compilation c = value_of(open_model(request, true));

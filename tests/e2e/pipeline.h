@@ -20,6 +20,7 @@ struct Build {
   int64_t max_requests = 8;
   bool batch_invariant = false;
   std::optional<int64_t> wgmma_from{};
+  Activations activations = Activations::kBf16;
   std::optional<int64_t> context{};
   std::optional<DType> kv_dtype{};
   Scheduler scheduler = Scheduler::kStatic;

@@ -69,4 +69,20 @@ class Spills(Command):
                     self.assertIn(coding, formats)
 
 
+    def test_no_shape_spills_that_rounds_activations_to_8_bits(self):
+        ways = list(itertools.product(("64", "256"), ("sm_89", "sm_120")))
+        for n, coding in enumerate(("e4m3", "e4m3_block")):
+            for tokens, target in ways if ALL else ways[n::3]:
+                with self.subTest(f"{coding}, {tokens} tokens, {target}"):
+                    text = json.loads((ROOT / "tools/bench/configs/qwen3-8b/config.json").read_text())
+                    text.update(num_hidden_layers=CODED_LAYERS, quantization_config=CODINGS[coding])
+                    (self.dir / "config.json").write_text(json.dumps(text))
+                    code, out, err = self.mkc("compile", self.dir, "--target", target, "--max-tokens", tokens, "--activations", "fp8",
+                                              "--json", "-o", "a.cubin")
+                    self.assertEqual(code, 0, err)
+                    if "no assembler" in err:
+                        self.skipTest("no assembler")
+                    self.assertEqual(json.loads(out)["spill_bytes"], 0)
+
+
 unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -14,7 +14,7 @@ using Vector = std::vector<double>;
 
 double round_to(double value, Rounding rounding) {
   if (rounding == Rounding::kF16) return to_f16(value);
-  if (rounding == Rounding::kBf16) return to_bf16(value);
+  if (rounding == Rounding::kBf16 || rounding == Rounding::kFp8) return to_bf16(value);
   return value;
 }
 
@@ -23,11 +23,25 @@ Vector rounded(Vector v, Rounding rounding) {
   return v;
 }
 
+// Rounds columns to E4M3, 64 at a time, scaled by a power of 2.
+Vector rounded_to_fp8(Vector v) {
+  for (size_t begin = 0; begin < v.size(); begin += 64) {
+    const auto first = v.begin() + static_cast<std::ptrdiff_t>(begin),
+               last = v.begin() + static_cast<std::ptrdiff_t>(std::min(v.size(), begin + 64));
+    double max = 0;
+    for (auto x = first; x != last; ++x) max = std::max(max, std::abs(*x));
+    const double scale = max == 0 ? 1 : std::exp2(7 - std::floor(std::log2(max)));
+    for (auto x = first; x != last; ++x) *x = to_e4m3(*x * scale) / scale;
+  }
+  return v;
+}
+
 // Returns y = W x + b, with x and y rounded.
 Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding rounding) {
   const Vector& w = m.weights.at(name + ".weight");
   const auto bias = m.weights.find(name + ".bias");
-  const Vector in = rounded(x, rounding);
+  Vector in = rounded(x, rounding);
+  if (rounding == Rounding::kFp8 && m.scales.contains(name + ".weight")) in = rounded_to_fp8(std::move(in));
   Vector y(w.size() / x.size());
   for (size_t n = 0; n < y.size(); ++n) {
     for (size_t k = 0; k < x.size(); ++k) y[n] += w[n * x.size() + k] * in[k];

@@ -62,8 +62,9 @@ void write_checkpoint(const Model& model, const std::string& directory, int shar
 Model read_checkpoint(const std::string& directory);
 
 // Rounding is how an honest engine of a precision computes. The engine rounds the inputs and outputs of
-// products, and keys and values as the cache keeps them.
-enum class Rounding { kNone, kF16, kBf16 };
+// products, and keys and values as the cache keeps them. kFp8 is kBf16, but inputs of products with weights
+// of codes are rounded to E4M3.
+enum class Rounding { kNone, kF16, kBf16, kFp8 };
 
 // Routing is what a router chose for a token in a layer.
 struct Routing {

@@ -111,6 +111,11 @@ void add_bf16x2_forms(Forms& f) {
   f["fma.rn.bf16x2"] = map<+[](u32 a, u32 b, u32 c) {
     return bf16_halves(a, b, c, [](double x, double y, double z) { return x * y + z; });
   }>();
+  f["max.xorsign.abs.bf16x2"] = map<+[](u32 a, u32 b) {
+    const u32 signs = (a ^ b) & 0x80008000;
+    return signs | bf16_halves(a & 0x7fff7fff, b & 0x7fff7fff, 0,
+                               [](double x, double y, double) { return std::fmax(x, y); });
+  }>();
   for (const std::string& rounding : {"", ".rn"}) {
     f["add" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
       return bf16_halves(a, b, 0, [](double x, double y, double) { return x + y; });

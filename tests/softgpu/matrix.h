@@ -29,18 +29,19 @@ void take_a(const uint32_t* const* words, float (*a)[16]) {
     }
 }
 
-// Returns c + a · b over 16 elements. PTX leaves the order of the sum open. `exactly` adds in f64 and rounds
-// once; otherwise the elements are added one by one in f32.
-inline float sum_up(bool exactly, float c, const float* a, const float* b) {
+// Returns c + a · b over `Count` elements. PTX leaves the order of the sum open. `exactly` adds in f64 and
+// rounds once; otherwise the elements are added one by one in f32.
+template <uint32_t Count = 16>
+float sum_up(bool exactly, float c, const float* a, const float* b) {
   if (exactly) {
     double even = 0, odd = 0;
-    for (uint32_t k = 0; k < 16; k += 2) {
+    for (uint32_t k = 0; k < Count; k += 2) {
       even += static_cast<double>(a[k]) * static_cast<double>(b[k]);
       odd += static_cast<double>(a[k + 1]) * static_cast<double>(b[k + 1]);
     }
     return static_cast<float>(static_cast<double>(c) + (even + odd));
   }
-  for (uint32_t k = 0; k < 16; ++k) c += a[k] * b[k];
+  for (uint32_t k = 0; k < Count; ++k) c += a[k] * b[k];
   return c;
 }
 

@@ -33,11 +33,37 @@ Flow mma(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
+// Multiplies 16 x 32 by 32 x 8 elements of E4M3 (PTX ISA, "Matrix Fragments for mma.m16n8k32"). Lane 4g + t
+// holds four elements of a row of A, or of a column of B, in each register: rows g and g + 8 of A, or column
+// g of B, from 4t on, and then from 4t + 16 on.
+Flow mma_e4m3(Warp& w, const Instruction& i, uint32_t lanes) {
+  Machine& m = w.machine();
+  if (lanes != ~0u) m.fault(&w, &i, "only lanes " + hex(lanes) + " multiply");
+  alignas(64) float a[16][32], b[8][32];
+  const auto take = [&](uint32_t operand, uint32_t low, float (*rows)[32], uint32_t add) {
+    const uint32_t* p = w.at<uint32_t>(w.operand(i, operand));
+    for (uint32_t l = 0; l < 32; ++l)
+      for (uint32_t n = 0; n < 4; ++n) rows[l / 4 + add][low + l % 4 * 4 + n] = of_e4m3(p[l] >> 8 * n & 0xff);
+  };
+  for (uint32_t n = 0; n < 4; ++n) take(4 + n, n / 2 * 16, a, n % 2 * 8);
+  for (uint32_t n = 0; n < 2; ++n) take(8 + n, n * 16, b, 0);
+  float out[4][32];
+  for (uint32_t n = 0; n < 4; ++n) {
+    const float* c = w.at<float>(w.operand(i, 10 + n));
+    for (uint32_t l = 0; l < 32; ++l)
+      out[n][l] = sum_up<32>(m.settings.exact_sums, c[l], a[l / 4 + 8 * (n / 2)], b[l % 4 * 2 + n % 2]);
+  }
+  for (uint32_t n = 0; n < 4; ++n) write_lanes(w, w.operand(i, n), lanes, out[n]);
+  ++m.statistics.products;
+  return Flow::kNext;
+}
+
 }  // namespace
 
 void add_mma_forms(Forms& f) {
   f["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"] = {mma<true>, "wwww=wwwwwwwwww", true};
   f["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"] = {mma<false>, "wwww=wwwwwwwwww", true};
+  f["mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"] = {mma_e4m3, "wwww=wwwwwwwwww", true};
 }
 
 }  // namespace softgpu

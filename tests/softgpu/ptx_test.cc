@@ -87,6 +87,20 @@ TEST_CASE("mma multiplies fragments as the PTX ISA lays them out") {
   CHECK(out[0] == 0x41880000);  // 17 in f32
 }
 
+TEST_CASE("mma multiplies fragments of 8-bit floats as the PTX ISA lays them out") {
+  // Elements of A are 1. Those of B are 1 in rows 0 to 15, and 2 in rows 16 to 31.
+  const std::string mma = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 ";
+  const std::vector<uint32_t> all =
+      results("mov.b32 %r1, 0x38383838; mov.b32 %r2, 0x40404040; mov.b32 %r3, 0f3F800000;\n" + mma +
+              "{%r4,%r5,%r6,%r0}, {%r1,%r1,%r1,%r1}, {%r1,%r2}, {%r3,%r3,%r3,%r3};\n");
+  CHECK(all[0] == 0x42440000);  // 49 in f32
+  // A is 1 in columns 4t + 1 of rows 8 to 15 alone. Column g of B is 1, but 2 in rows 1, 5, 9 and 13.
+  const std::string some = "mov.b32 %r1, 0x3800; mov.b32 %r2, 0x38384038; mov.b32 %r3, 0;\n" + mma;
+  CHECK(results(some + "{%r4,%r5,%r0,%r6}, {%r3,%r1,%r3,%r3}, {%r2,%r3}, {%r3,%r3,%r3,%r3};\n")[5] ==
+        0x41000000);  // 8 in f32
+  CHECK(results(some + "{%r0,%r4,%r5,%r6}, {%r3,%r1,%r3,%r3}, {%r2,%r3}, {%r3,%r3,%r3,%r3};\n")[5] == 0);
+}
+
 TEST_CASE("One seed gives one run") {
   Run run;
   run.blocks = 4, run.threads = 128;

@@ -52,6 +52,29 @@ void product(const mkrt::MkSession* session, const mkrt::MkStep*) {
   p.d[group + 8][2 * t + 1] = d[3];
 }
 
+struct Fp8Product {
+  float a[16][32], b[32][8], d[16][8];
+};
+
+// Multiplies by mma.m16n8k32 of E4M3. The fragments follow the figures of the PTX ISA.
+void fp8_product(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& p = arguments_of<Fp8Product>(session);
+  const uint32_t group = mk_thread() / 4, t = mk_thread() % 4;
+  const auto row = [&](uint32_t m, uint32_t k) {
+    return mk_codes_e4m3(p.a[m][k], p.a[m][k + 1], p.a[m][k + 2], p.a[m][k + 3]);
+  };
+  const auto column = [&](uint32_t k) {
+    return mk_codes_e4m3(p.b[k][group], p.b[k + 1][group], p.b[k + 2][group], p.b[k + 3][group]);
+  };
+  float d[4] = {p.d[group][2 * t], p.d[group][2 * t + 1], p.d[group + 8][2 * t], p.d[group + 8][2 * t + 1]};
+  mk_mma_e4m3(d, row(group, 4 * t), row(group + 8, 4 * t), row(group, 4 * t + 16), row(group + 8, 4 * t + 16),
+              column(4 * t), column(4 * t + 16));
+  p.d[group][2 * t] = d[0];
+  p.d[group][2 * t + 1] = d[1];
+  p.d[group + 8][2 * t] = d[2];
+  p.d[group + 8][2 * t + 1] = d[3];
+}
+
 void diverge(const mkrt::MkSession*, const mkrt::MkStep*) {
   mk_task_begin(2, 9);
   if (mk_thread() == 7)
@@ -136,6 +159,30 @@ TEST_CASE("mma adds the product of bf16 and f16 matrices to its accumulators") {
     for (int m = 0; m < 16; ++m)
       for (int n = 0; n < 8; ++n) CHECK(p.d[m][n] == want[m][n]);
   }
+}
+
+TEST_CASE("mma adds the product of E4M3 matrices to its accumulators") {
+  Fp8Product p{};
+  std::mt19937 engine(3);
+  // Multiples of 1/8 below 2 are numbers of E4M3, and their sums are exact.
+  const auto random = [&] { return static_cast<float>(static_cast<int>(engine() % 31) - 15) / 8.0f; };
+  for (auto& row : p.a)
+    for (float& v : row) v = random();
+  for (auto& row : p.b)
+    for (float& v : row) v = random();
+  for (auto& row : p.d)
+    for (float& v : row) v = random();
+  double want[16][8];
+  for (int m = 0; m < 16; ++m)
+    for (int n = 0; n < 8; ++n) {
+      want[m][n] = p.d[m][n];
+      for (int k = 0; k < 32; ++k) want[m][n] += double(p.a[m][k]) * p.b[k][n];
+    }
+  const Run run = launch(fp8_product, p, options_for(1, 32));
+  REQUIRE(run.error() == "");
+  CHECK(run.stats.value().products == 1);
+  for (int m = 0; m < 16; ++m)
+    for (int n = 0; n < 8; ++n) CHECK(p.d[m][n] == want[m][n]);
 }
 
 TEST_CASE("lanes at different collectives are an error that names the task") {

@@ -216,6 +216,24 @@ TEST_CASE("the search has warpgroups multiply from fewer tokens on where that is
   CHECK(found(1e-3, false) == 0);
 }
 
+TEST_CASE("the search has activations be 8-bit floats where that is shorter and allowed") {
+  Machine m = load_machine("rtx4090").value();
+  TaskProgram program = wide_program();
+  for (const TaskGrid& grid : program.grids)
+    if (grid.body == BodyKind::kProduct)
+      program.tensors[find_operand(grid, "weight")->tensor].dtype = DType::e4m3;
+  const auto found = [&](double mma_fp8_per_ns, bool allowed) {
+    m.mma_fp8_per_ns = mma_fp8_per_ns;
+    SearchOptions options = options_for(m, Scheduler::kAuto, std::nullopt);
+    options.asked.may_use_fp8 = allowed;
+    const Found f = search_for(program, m, options);
+    return f.report.found.fp8_from;
+  };
+  CHECK(found(1e6, true) == kMinFp8From);
+  CHECK(found(1e6, false) == 0);
+  CHECK(found(1, true) == 0);
+}
+
 TEST_CASE("the search tries shorter rings, unless one is asked for, and keeps none that takes longer") {
   const Machine m = load_machine("h100").value();
   const auto rings = [&](uint32_t asked, uint32_t stages) {

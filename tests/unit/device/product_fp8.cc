@@ -1,0 +1,172 @@
+// These tests compare products whose activations are 8-bit floats with float64. The reference rounds the
+// activations by itself.
+#include "tests/unit/device/product.h"
+
+namespace mk {
+namespace {
+
+constexpr u32 kFp8From = 33;
+constexpr WeightType kE4m3Types[] = {WeightType::kE4m3, WeightType::kE4m3Block};
+
+// Returns the nearest number of E4M3 (OCP 8-bit floating point specification), at most 448. A tie goes to
+// even.
+double nearest_e4m3(double v) {
+  const double spacing = std::ldexp(1, std::max(v == 0 ? -6 : std::ilogb(v), -6) - 3);
+  return std::clamp(std::nearbyint(v / spacing) * spacing, -448.0, 448.0);
+}
+
+// Rounds a row to 8-bit floats. The columns that a K slice has in a tile share a scale, a power of 2 that
+// puts the greatest magnitude between 128 and 256.
+void round_to_fp8(const PackedShape& s, std::vector<double>& row) {
+  const size_t of_k_slice = s.padded_cols / mkrt::kKSlices, of_tile = s.tile_cols / mkrt::kKSlices;
+  for (size_t begin = 0; begin < row.size();) {
+    const size_t in_k_slice = begin % of_k_slice,
+                 end = std::min(row.size(), begin + std::min(of_tile, of_k_slice - in_k_slice));
+    double max = 0;
+    for (size_t i = begin; i < end; ++i) max = std::max(max, std::abs(row[i]));
+    const double scale = max == 0 ? 1 : std::ldexp(1, 7 - std::ilogb(max));
+    for (; begin < end; ++begin) row[begin] = nearest_e4m3(row[begin] * scale) / scale;
+  }
+}
+
+const Case kCases[] = {{16, 512, 33, true},  {33, 600, 40, true},    {150, 1024, 64, true},
+                       {64, 120, 130, true}, {20, 130, 80, true},    {200, 64, 256, true},
+                       {150, 700, 65, true}, {128, 1096, 128, true}, {48, 1536, 63, true}};
+
+// Calls check(case, problem, arguments, output) for each case and type of weights.
+template <class Check>
+void for_each_case(const Check& check) {
+  for (Case c : kCases)
+    for (const WeightType type : kE4m3Types) {
+      c.coded = type;
+      CAPTURE(static_cast<int>(type));
+      CAPTURE(c.rows);
+      CAPTURE(c.cols);
+      CAPTURE(c.tokens);
+      Problem p = make_problem(c);
+      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+      AllArgs a = make_args(c, p, out);
+      a.fp8_from = kFp8From;
+      check(c, p, a, out);
+    }
+}
+
+// Returns rows of bf16, of which each column group has another size, and some groups are 0.
+Rounded uneven_rows(const Case& c, const Problem& p) {
+  Rounded in = round_input(c, p, 5);
+  for (size_t i = 0; i < in.x.size(); ++i) {
+    const size_t token = i / c.cols, group = i % c.cols / 24;
+    const int exponent = static_cast<int>((token * 5 + group * 11) % 40) - 20;
+    in.x[i] = group % 7 == 3 ? 0 : to_bf16(std::ldexp(from_bf16(in.x[i]), exponent));
+  }
+  return in;
+}
+
+std::vector<double> row_of(const Case& c, const Rounded& in, uint32_t token) {
+  std::vector<double> row(c.cols);
+  for (uint32_t k = 0; k < c.cols; ++k) row[k] = from_bf16(in.x[token * c.cols + k]);
+  return row;
+}
+
+TEST_CASE("a product of 8-bit activations agrees with float64 on the rounded activations") {
+  for_each_case([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
+    Rounded in = uneven_rows(c, p);
+    take_rounded(a, in, 5);
+    a.sumsq_partials = 0;
+    for (const bool bulk : {true, false})
+      for (const u32 mma64_strips : {kBlockStrips, kMma64Strips}) {
+        a.mma64_strips = mma64_strips;
+        run(c, p, a, 1, bulk);
+        double plain = 0;  // the greatest distance from products that are not rounded
+        for (uint32_t t = 0; t < c.tokens; ++t) {
+          std::vector<double> row = row_of(c, in, t), want(c.rows), exact(c.rows);
+          for (uint32_t r = 0; r < c.rows; ++r) exact[r] = dot(c, p, row, r);
+          round_to_fp8(p.shape, row);
+          for (uint32_t r = 0; r < c.rows; ++r) want[r] = dot(c, p, row, r);
+          CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < 2e-6);
+          plain = std::max(plain, row_error(&out[t * c.rows], exact.data(), c.rows));
+        }
+        CHECK(plain > 0.005);
+        CHECK(plain < 0.1);
+      }
+  });
+}
+
+TEST_CASE("rows of f32 with a norm are rounded to bf16 before they become 8-bit floats") {
+  for_each_case([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
+    a.norm = global(p.norm.data());
+    a.normed = 1;
+    run(c, p, a);
+    for (uint32_t t = 0; t < c.tokens; ++t) {
+      std::vector<double> row = product_input(c, p, true, t), want(c.rows);
+      round_to_fp8(p.shape, row);
+      for (uint32_t r = 0; r < c.rows; ++r) want[r] = dot(c, p, row, r);
+      // A value near a tie may round to the other neighbour, of bf16 and so of E4M3. This moves one of `cols`
+      // terms by a factor of 2^-4.
+      CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < 1e-2);
+    }
+  });
+}
+
+TEST_CASE("bits of 8-bit activations do not depend on other tokens, blocks or who loads") {
+  for (const WeightType type : kE4m3Types) {
+    Case c{40, 700, 150, true, type};
+    CAPTURE(static_cast<int>(type));
+    Problem p = make_problem(c);
+    const auto product = [&](uint32_t tokens, u32 max) {
+      c.tokens = tokens;
+      std::vector<float> out(size_t{tokens} * c.rows, NAN);
+      AllArgs a = make_args(c, p, out);
+      a.fp8_from = kFp8From;
+      run(c, p, a, 1, true, max);
+      return out;
+    };
+    const std::vector<float> all = product(150, ~0u);
+    for (const uint32_t tokens : {33u, 48u, 64u, 65u, 128u})
+      for (const u32 max : {~0u, 1u}) {
+        const std::vector<float> some = product(tokens, max);
+        CHECK(std::equal(some.begin(), some.end(), all.begin()));
+      }
+  }
+}
+
+TEST_CASE("steps of fewer tokens keep bf16 activations, and so do weights that are no E4M3") {
+  for (const auto& [bf16, coded] : all_weights())
+    for (const uint32_t tokens : {7u, 20u, 32u, 40u}) {
+      if (tokens >= kFp8From && mkrt::weight_format(coded).e4m3()) continue;
+      const Case c{40, 700, tokens, bf16, coded};
+      CAPTURE(static_cast<int>(coded));
+      CAPTURE(tokens);
+      Problem p = make_problem(c);
+      std::vector<float> plain(size_t{tokens} * c.rows, NAN), asked(plain.size(), NAN);
+      run(c, p, make_args(c, p, plain));
+      AllArgs a = make_args(c, p, asked);
+      a.fp8_from = kFp8From;
+      run(c, p, a);
+      CHECK(plain == asked);
+    }
+}
+
+TEST_CASE("an activation that is not finite reaches its own token alone, and 0 stays 0") {
+  for (const WeightType type : kE4m3Types)
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      const Case c{40, 700, 40, true, type};
+      Problem p = make_problem(c);
+      Rounded in = round_input(c, p, 5);
+      in.x[9 * c.cols + 300] = to_bf16(bad);
+      std::fill_n(in.x.begin() + 11 * c.cols, c.cols, 0);
+      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+      AllArgs a = make_args(c, p, out);
+      take_rounded(a, in, 5);
+      a.sumsq_partials = 0;
+      a.fp8_from = kFp8From;
+      run(c, p, a);
+      for (size_t i = 0; i < out.size(); ++i) {
+        CHECK(std::isfinite(out[i]) == (i / c.rows != 9));
+        if (i / c.rows == 11) CHECK(out[i] == 0);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace mk
