@@ -41,8 +41,8 @@ const std::vector<OpSchema>& schemas() {
        .name = "kv_write",
        .inputs = {{"k", {kValue, "TE"}}, {"v", {kValue, "TE"}}, {"positions", {kStep, "T"}}},
        .outputs = {{"k_cache", {kCache, "BGCh"}}, {"v_cache", {kCache, "BGCh"}}}},
-      // A window of 0 means all earlier positions. A sink is a further score of each row of a head. A sink has
-      // a share of the softmax, and no value.
+      // A window of 0 means all earlier positions. A sink is a further score of each row of a head. A sink
+      // has a share of the softmax, and no value.
       {.kind = OpKind::kAttention,
        .name = "attention",
        .inputs = {{"q", {kValue, "TQ"}},

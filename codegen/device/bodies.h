@@ -46,11 +46,11 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool out_bf16) {
 
 // EpilogueArgs say what a product does with its sums.
 //
-// bias [rows] or null; residual (or null) and out [T, out_cols]. Those of experts are bias [experts, out_cols]
-// or null, and up_bias [experts, out_cols] where rows are pairs. The gate rows then have the elements of bias.
-// best_value, best_index [T, strips] or null.
-// sum_squares [T, sumsq_partials] or null: partial sums of squares of the rows of a bf16 x.
-// sums [strips, kKSlices, T, kStripRows]: written by tasks of split products, read by mkb_split_k_reduce().
+// bias [rows] or null; residual (or null) and out [T, out_cols]. Those of experts are bias [experts,
+// out_cols] or null, and up_bias [experts, out_cols] where rows are pairs. The gate rows then have the
+// elements of bias. best_value, best_index [T, strips] or null. sum_squares [T, sumsq_partials] or null:
+// partial sums of squares of the rows of a bf16 x. sums [strips, kKSlices, T, kStripRows]: written by tasks
+// of split products, read by mkb_split_k_reduce().
 struct EpilogueArgs {
   AS1 const f32* sum_squares;
   AS1 const f32* bias;

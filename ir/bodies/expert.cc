@@ -10,8 +10,7 @@ using enum OperandKind;
 std::optional<Region> footprint_of(const FootprintOf& s) {
   const int64_t strips = task_strips(s.grid);
   if (s.is("weight")) return Region{s.all(0), s.block(strips * kTileRows, 1), s.all(2)};
-  if (s.is("bias") || s.is("up_bias"))
-    return Region{s.all(0), s.block(strips * strip_columns(s.grid), 1)};
+  if (s.is("bias") || s.is("up_bias")) return Region{s.all(0), s.block(strips * strip_columns(s.grid), 1)};
   if (!s.is("out") && !s.is("rows") && !s.is("token")) return s.whole();
   const StepSymbols step = step_symbols(s.program.symbols);
   if (!step.active_expert_begin.valid() || !step.active_expert_rows.valid()) return std::nullopt;

@@ -127,9 +127,9 @@ struct Matrix {
       return unexpected(codes, fmt::format("U8 {}, two codes in a byte", text_of(stored)));
     constexpr const char* kE8m0[] = {"U8", "F8_E8M0"};
     const Shape shapes[] = {{stored[0], stored[1], stored[2]}};
-    const auto scales = take(
-        codes, m.scales, kE8m0, shapes,
-        fmt::format("U8 {}, a scale for each group of {} columns", text_of(shapes[0]), m.scale_cols));
+    const auto scales =
+        take(codes, m.scales, kE8m0, shapes,
+             fmt::format("U8 {}, a scale for each group of {} columns", text_of(shapes[0]), m.scale_cols));
     if (!scales.ok()) return scales.error();
     m.first_row = view.index * all + view.first, m.row_step = view.step;
     return {};

@@ -58,9 +58,9 @@ std::optional<WeightType> integer_type(uint32_t bits, bool zeros, uint64_t scale
 
 // Returns how a matrix is stored, or nothing where its numbers are plain floats or absent. `name` is that of
 // the weight, "MODULE.weight", or that of a view of columns (tensor_view.h). Codes of a view NAME[…] are in
-// NAME_blocks [experts, all rows, cols / 32, 16], and their scales in NAME_scales [experts, all rows, cols / 32]. `symmetric` says that integers have no zero points even where the checkpoint
-// has some, because these are all in the middle of the codes. Errors: a missing tensor, or one of another
-// type or shape.
+// NAME_blocks [experts, all rows, cols / 32, 16], and their scales in NAME_scales [experts, all rows, cols /
+// 32]. `symmetric` says that integers have no zero points even where the checkpoint has some, because these
+// are all in the middle of the codes. Errors: a missing tensor, or one of another type or shape.
 Result<std::optional<StoredMatrix>> find_stored_matrix(const FindTensor& find, const std::string& name,
                                                        uint64_t rows, uint64_t cols, bool symmetric);
 

@@ -187,7 +187,8 @@ std::span<const std::byte> MatrixReader::codes(uint64_t first, uint64_t count,
 }
 
 float MatrixReader::scale_at(uint64_t row, uint64_t col) const {
-  const uint64_t block_row = (stored_.first_row + row * stored_.row_step) / stored_.scale_rows, block_col = col / stored_.scale_cols;
+  const uint64_t block_row = (stored_.first_row + row * stored_.row_step) / stored_.scale_rows,
+                 block_col = col / stored_.scale_cols;
   if (stored_.order != CodeOrder::kRows) return value_at(*scales_, block_col * rows_ + row);
   return value_at(*scales_, block_row * ((cols_ + stored_.scale_cols - 1) / stored_.scale_cols) + block_col);
 }

@@ -136,9 +136,8 @@ std::string read_file(const std::string& path) {
 
 json config_of(const Shape& s) {
   static const std::map<std::string, std::string> kNames = {
-      {"llama", "Llama"},     {"qwen2", "Qwen2"},        {"qwen3", "Qwen3"},
-      {"mistral", "Mistral"}, {"qwen3_moe", "Qwen3Moe"}, {"mixtral", "Mixtral"},
-      {"gpt_oss", "GptOss"}};
+      {"llama", "Llama"},        {"qwen2", "Qwen2"},     {"qwen3", "Qwen3"},   {"mistral", "Mistral"},
+      {"qwen3_moe", "Qwen3Moe"}, {"mixtral", "Mixtral"}, {"gpt_oss", "GptOss"}};
   json c{{"architectures", {kNames.at(s.family) + "ForCausalLM"}},
          {"model_type", s.family},
          {"hidden_act", s.act},
@@ -170,9 +169,12 @@ json config_of(const Shape& s) {
   if (s.family == "gpt_oss") {
     c["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", s.rope_theta}};
     if (s.yarn_rope)
-      c["rope_parameters"] = {{"rope_type", "yarn"},        {"rope_theta", s.rope_theta},
-                              {"factor", 4.0},              {"beta_fast", 32.0},
-                              {"beta_slow", 1.0},           {"original_max_position_embeddings", 32},
+      c["rope_parameters"] = {{"rope_type", "yarn"},
+                              {"rope_theta", s.rope_theta},
+                              {"factor", 4.0},
+                              {"beta_fast", 32.0},
+                              {"beta_slow", 1.0},
+                              {"original_max_position_embeddings", 32},
                               {"truncate", s.yarn_truncate}};
     c["sliding_window"] = s.window;
     for (int layer = 0; layer < s.layers; ++layer)
@@ -243,8 +245,8 @@ Shape shape_of(const json& c) {
   return s;
 }
 
-// Most routers have no bias, so this function gives all tokens a common one. The first hidden value is 2 in every
-// embedding. No layer adds to it, and routers read it.
+// Most routers have no bias, so this function gives all tokens a common one. The first hidden value is 2 in
+// every embedding. No layer adds to it, and routers read it.
 void add_pull(Model& m, const std::vector<double>& pull) {
   const auto set_all = [](std::vector<double>& w, size_t begin, size_t step, size_t count, double value) {
     for (size_t i = 0; i < count; ++i) w[begin + i * step] = value;
@@ -278,11 +280,10 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     for (const int size : e.shape) count *= static_cast<size_t>(size);
     const bool norm = e.name.ends_with("norm.weight");
     // Sinks take a share of the softmax, and biases of gates reach the clamp.
-    const double scale = e.name.ends_with("sinks")                ? 1.5
+    const double scale = e.name.ends_with("sinks")               ? 1.5
                          : e.name.ends_with("gate_up_proj_bias") ? 3
-                         : norm || e.shape.size() == 1
-                             ? 0.1
-                             : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
+                         : norm || e.shape.size() == 1 ? 0.1
+                                                       : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
     if (is_coded(shape, e) && e.shape.size() == 3)

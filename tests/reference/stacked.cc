@@ -11,7 +11,8 @@ std::vector<double> transposed(const std::vector<double>& w, int n, int rows, in
   out.reserve(w.size());
   for (int i = 0; i < n; ++i)
     for (int col = 0; col < cols; ++col)
-      for (int row = 0; row < rows; ++row) out.push_back(w[static_cast<size_t>((i * rows + row) * cols + col)]);
+      for (int row = 0; row < rows; ++row)
+        out.push_back(w[static_cast<size_t>((i * rows + row) * cols + col)]);
   return out;
 }
 
