@@ -54,22 +54,24 @@ struct Describer {
     const Slot& slot = schedule.slots[id.index];
     std::vector<uint64_t> shape = max(t.shape);
     mkrt::ManifestWeight w;
-    if (shape.size() == 3) {
+    const bool vector = !is_matrix(t);
+    if (shape.size() == (vector ? 2 : 3)) {
       w.stack = shape[0];
       shape.erase(shape.begin());
     }
     w.name = t.name;
     w.offset = slot.offset;
     w.bytes = slot.bytes;
-    w.layout = shape.size() < 2 ? mkrt::WeightLayout::kVector : mkrt::WeightLayout::kPacked;
+    w.layout = vector ? mkrt::WeightLayout::kVector : mkrt::WeightLayout::kPacked;
     w.element = element_of(t.dtype);
-    w.rows = shape.size() < 2 ? 1 : shape[0];
+    w.rows = vector ? 1 : shape[0];
     w.cols = shape.back();
     w.group = static_cast<uint64_t>(t.packing.group);
-    for (uint64_t i = 0; i < w.stack; ++i)
+    for (uint64_t i = 0; i < w.stack; ++i) {
       for (TensorId source : t.packing.sources)
         w.sources.push_back(source_name(program().tensors[source], static_cast<int64_t>(i)));
-    if (w.sources.empty()) w.sources.push_back(t.source);
+      if (vector) w.sources.push_back(source_name(t, static_cast<int64_t>(i)));
+    }
     return w;
   }
 

@@ -7,6 +7,7 @@
 
 #include "frontend/fields.h"
 #include "runtime/artefact/stored_matrix.h"
+#include "runtime/artefact/tensor_view.h"
 
 namespace mkc {
 namespace {
@@ -74,16 +75,24 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
   return checkpoint;
 }
 
-Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_t>& shape,
-                               const Loc& declared_at) {
+const CheckpointTensor* Checkpoint::find(const std::string& name) const {
+  const std::optional<mkrt::TensorView> view = mkrt::find_view(name);
+  const auto found = by_name_.find(view ? view->tensor : name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+Result<DType> Checkpoint::take(const std::string& weight, const std::vector<int64_t>& of_weight,
+                               const Loc& declared_at, int64_t stack) {
   if (tensors_.empty()) return dtype_;
-  const auto found = by_name_.find(name);
-  const bool matrix = shape.size() == 2;
-  if (quantized_ && matrix) {
-    MKC_TRY(dtype, take_quantized(name, shape));
+  if (quantized_ && of_weight.size() == 2) {
+    MKC_TRY(dtype, take_quantized(weight, of_weight, stack));
     if (dtype) return *dtype;
   }
-  if (found == by_name_.end()) {
+  const std::optional<mkrt::TensorView> view = mkrt::find_view(weight);
+  const std::string& name = view ? view->tensor : weight;
+  const std::vector<int64_t> shape = view ? view->whole_shape(of_weight, stack) : of_weight;
+  const CheckpointTensor* found = find(weight);
+  if (!found) {
     std::vector<std::string> unused;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (!used_[i]) unused.push_back(tensors_[i].name);
@@ -92,8 +101,8 @@ Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_
                                               fmt::join(shape, ", "), declared_at.file, declared_at.line,
                                               declared_at.col, suggestion(name, unused)));
   }
-  const CheckpointTensor& tensor = tensors_[found->second];
-  used_[found->second] = true;
+  const CheckpointTensor& tensor = *found;
+  mark_used(name);
   if (tensor.shape != shape) {
     return error_at({tensor.file}, fmt::format("tensor \"{}\" has shape [{}], expected [{}]", name,
                                                fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
@@ -118,16 +127,20 @@ void Checkpoint::mark_used(const std::string& name) {
 }
 
 Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
-                                                        const std::vector<int64_t>& shape) {
-  const mkrt::FindTensor find = [&](const std::string& tensor) -> std::optional<mkrt::TensorHeader> {
+                                                        const std::vector<int64_t>& shape, int64_t stack) {
+  const mkrt::FindTensor find_header = [&](const std::string& tensor) -> std::optional<mkrt::TensorHeader> {
     const auto found = by_name_.find(tensor);
     if (found == by_name_.end()) return {};
     const CheckpointTensor& t = tensors_[found->second];
     return mkrt::TensorHeader{t.name, stored_type(t), t.file, t.shape};
   };
-  MKC_TRY(stored, mkrt::find_stored_matrix(find, name, static_cast<uint64_t>(shape[0]),
+  MKC_TRY(stored, mkrt::find_stored_matrix(find_header, name, static_cast<uint64_t>(shape[0]),
                                            static_cast<uint64_t>(shape[1]), quantized_->symmetric));
   if (!stored) return std::optional<DType>();
+  const CheckpointTensor& codes = *find(stored->codes);
+  if (mkrt::find_view(name) && codes.shape[0] != stack)
+    return error_at({codes.file}, fmt::format("tensor \"{}\" has shape [{}], expected {} experts", codes.name,
+                                              fmt::join(codes.shape, ", "), stack));
   for (const std::string& tensor :
        {stored->codes, stored->scales, stored->factor, stored->zeros, stored->column_group})
     mark_used(tensor);
@@ -142,7 +155,9 @@ Result<std::optional<DType>> Checkpoint::planned_dtype(const std::string& name, 
 }
 
 Error Checkpoint::unexpected(const std::string& name, const std::string& expected) const {
-  const CheckpointTensor& tensor = tensors_[by_name_.at(name)];
+  if (!find(name))
+    return error_at({directory_}, fmt::format("weight \"{}\" is quantized, expected {}", name, expected));
+  const CheckpointTensor& tensor = *find(name);
   return error_at({tensor.file},
                   fmt::format("tensor \"{}\" is {}, expected {}", name, type_of(tensor), expected));
 }

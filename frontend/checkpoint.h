@@ -39,7 +39,11 @@ class Checkpoint {
   //
   // Matrices may be quantized as the config says. Their scales are taken, too. All other weights have one
   // dtype: that of the first one taken.
-  Result<DType> take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
+  //
+  // `name` may be that of a view (runtime/artefact/tensor_view.h). The whole tensor is then taken, which must
+  // have `stack` experts.
+  Result<DType> take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at,
+                     int64_t stack);
 
   // Returns the dtype of a product's matrix where the config alone is compiled and says that the matrix is
   // quantized. Errors: columns that the groups do not divide.
@@ -59,7 +63,10 @@ class Checkpoint {
 
  private:
   // Takes the tensors of a quantized matrix and returns its dtype, or nothing where the matrix is plain.
-  Result<std::optional<DType>> take_quantized(const std::string& name, const std::vector<int64_t>& shape);
+  Result<std::optional<DType>> take_quantized(const std::string& name, const std::vector<int64_t>& shape,
+                                              int64_t stack);
+  // Returns the tensor that a name or a view names, or null.
+  const CheckpointTensor* find(const std::string& name) const;
   void mark_used(const std::string& name);
 
   std::span<const CheckpointTensor> tensors_;

@@ -130,14 +130,14 @@ class GraphBuilder {
     tensor.source = source;
     tensor.shape.assign(shape.begin(), shape.end());
     if (!weight.stack) {
-      MKC_TRY(dtype, checkpoint_.take(source, shape, place));
+      MKC_TRY(dtype, checkpoint_.take(source, shape, place, 1));
       tensor.dtype = dtype;
       return tensor;
     }
     MKC_TRY(stack, evaluate_shape({*weight.stack}));
     for (int64_t expert = 0; expert < stack[0]; ++expert) {
       const std::string name = with_number(source, kExpertMark, expert);
-      MKC_TRY(dtype, checkpoint_.take(name, shape, place));
+      MKC_TRY(dtype, checkpoint_.take(name, shape, place, stack[0]));
       if (expert > 0 && dtype != tensor.dtype)
         return checkpoint_.unexpected(name, fmt::format("{} as that of expert 0", dtype_name(tensor.dtype)));
       tensor.dtype = dtype;
@@ -243,8 +243,7 @@ class GraphBuilder {
 
   // Products alone take weights that have scales.
   Status check_quantized(OpKind op, const Tensor& tensor) const {
-    const bool weight = tensor.kind == TensorKind::kWeight && tensor.shape.size() >= 2;
-    if (!weight || !weight_format(tensor).coded()) return {};
+    if (!is_matrix(tensor) || !weight_format(tensor).coded()) return {};
     if (op == OpKind::kLinear || op == OpKind::kExpertLinear) return {};
     const std::string expected = fmt::format("bf16, f16 or f32 for op {}", op_schema(op).name);
     return checkpoint_.unexpected(mkc::source_name(tensor, 0), expected);
@@ -293,7 +292,7 @@ class GraphBuilder {
     for (const Op& op : graph_.ops)
       for (const TensorId id : op.inputs) {
         const Tensor& tensor = graph_.tensors[id];
-        if (tensor.kind != TensorKind::kWeight || tensor.shape.size() < 2) continue;
+        if (!is_matrix(tensor)) continue;
         const bool product = op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear;
         const auto [at, added] = products_alone.emplace(id, product);
         if (!added) at->second = at->second && product;

@@ -65,6 +65,9 @@ Result<FormatRule> read_method(const Document& config, const std::string& method
   if (method == "fp8" || value_of(config, "data_type") == string_node("fp")) {
     rule.floats = value_of(config, "weight_block_size").is(Node::Kind::kNull) ? mkrt::WeightType::kE4m3
                                                                               : mkrt::WeightType::kE4m3Block;
+  } else if (method == "mxfp4") {
+    rule.all = false, rule.modules = {{.name = "experts"}};
+    rule.floats = mkrt::WeightType::kMxfp4;
   } else if (method == "modelopt") {
     rule.floats = value_of(config, "quant_algo") == string_node("NVFP4") ? mkrt::WeightType::kNvfp4
                                                                          : mkrt::WeightType::kE4m3;

@@ -162,6 +162,7 @@ std::vector<Method> methods(const std::string& at) {
             {at + "data_type", {string_node("int"), string_node("fp"), null_node()}},
             {at + "packing_format",
              {string_node("auto_round:auto_gptq"), string_node("auto_round:auto_awq"), null_node()}}}},
+          {"mxfp4", {}},
           {"modelopt", {{at + "quant_algo", string_nodes({"NVFP4", "FP8"})}}}};
 }
 

@@ -65,6 +65,7 @@ std::vector<NamedDim> dims_of(const Attrs& attrs) {
   std::vector<NamedDim> dims{{'1', 1}, {'c', kKSlices}, {'r', kTileRows}};
   if (head_dim != 0) dims.push_back({'h', head_dim});
   if (heads != 0) {
+    dims.push_back({'H', heads});
     dims.push_back({'G', kv_heads});
     dims.push_back({'Q', heads * head_dim});
     dims.push_back({'E', kv_heads * head_dim});

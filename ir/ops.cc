@@ -41,13 +41,15 @@ const std::vector<OpSchema>& schemas() {
        .name = "kv_write",
        .inputs = {{"k", {kValue, "TE"}}, {"v", {kValue, "TE"}}, {"positions", {kStep, "T"}}},
        .outputs = {{"k_cache", {kCache, "BGCh"}}, {"v_cache", {kCache, "BGCh"}}}},
-      // A window of 0 means all earlier positions.
+      // A window of 0 means all earlier positions. A sink is a further score of each row of a head. A sink
+      // has a share of the softmax, and no value.
       {.kind = OpKind::kAttention,
        .name = "attention",
        .inputs = {{"q", {kValue, "TQ"}},
                   {"k_cache", {kCache, "BGCh"}},
                   {"v_cache", {kCache, "BGCh"}},
-                  {"positions", {kStep, "T"}}},
+                  {"positions", {kStep, "T"}},
+                  {"sinks?", {kWeight, "H"}}},
        .outputs = {{"out", {kValue, "TQ"}}},
        .int_attrs = {"head_dim", "heads", "kv_heads", "window"},
        .float_attrs = {"scale"}},
@@ -122,6 +124,11 @@ const std::vector<OpSchema>& schemas() {
        .inputs = {{"gate", {kValue, "XF"}}, {"up", {kValue, "XF"}}},
        .outputs = {{"out", {kValue, "XF"}}},
        .row_steps = {step_of(Activation::kGeluTanh), RowStep::kMul}},
+      {.kind = OpKind::kSwigluOai,
+       .name = "swiglu_oai",
+       .inputs = {{"gate", {kValue, "XF"}}, {"up", {kValue, "XF"}}},
+       .outputs = {{"out", {kValue, "XF"}}},
+       .row_steps = {step_of(Activation::kSwigluOai), RowStep::kMulOai}},
       // The op picks the rows for which logits are wanted.
       {.kind = OpKind::kGatherRows,
        .name = "gather_rows",
@@ -139,10 +146,13 @@ const std::vector<OpSchema>& schemas() {
        .inputs = {{"logits", {kValue, "TX"}}},
        .outputs = {{"choice", {kIndex, "Tk"}}, {"share", {kValue, "Tk"}}},
        .int_attrs = {"norm_topk", "top_k"}},
-      // The op multiplies each pair's row with the weight of the pair's expert.
+      // The op multiplies each pair's row with the weight of the pair's expert, and adds the expert's bias.
       {.kind = OpKind::kExpertLinear,
        .name = "expert_linear",
-       .inputs = {{"x", {kValue, "YK"}}, {"choice", {kIndex, "Tk"}}, {"weight", {kWeight, "XNK"}}},
+       .inputs = {{"x", {kValue, "YK"}},
+                  {"choice", {kIndex, "Tk"}},
+                  {"weight", {kWeight, "XNK"}},
+                  {"bias?", {kWeight, "XN"}}},
        .outputs = {{"out", {kValue, "PN"}}}},
       // The op adds the results of a token in the order of its choices.
       {.kind = OpKind::kExpertSum,
@@ -167,7 +177,8 @@ const OpSchema* find_op_schema(std::string_view name) {
 
 mkrt::Activation gate_of(OpKind kind) {
   const std::vector<RowStep>& steps = op_schema(kind).row_steps;
-  const bool gated = steps.size() == 2 && is_activation(steps[0]) && steps[1] == RowStep::kMul;
+  const bool gated = steps.size() == 2 && is_activation(steps[0]) &&
+                     (steps[1] == RowStep::kMul || steps[1] == RowStep::kMulOai);
   return gated ? static_cast<Activation>(steps[0]) : Activation::kNone;
 }
 

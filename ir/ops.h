@@ -33,6 +33,7 @@ enum class OpKind : uint8_t {
   kSiluMul,
   kGeluMul,
   kGeluTanhMul,
+  kSwigluOai,
   kGatherRows,
   kSample,
   kRoute,
@@ -53,7 +54,7 @@ enum class OperandKind : uint8_t {
 };
 // Shape of an operand: a letter for each dim. One letter stands for one size in all operands of an op or a
 // grid. Some letters are known: 1; c the K slices of a weight's columns; r the rows of a strip. Attributes
-// give h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads and k top_k.
+// give h head_dim, H heads, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads and k top_k.
 //
 // Operands of ops have further known letters: T tokens of the step, B requests, R rows that need logits. A is
 // T or R. P is k * T, a row for each choice of each token. Y is T or P.

@@ -42,6 +42,11 @@ std::optional<mkrt::WeightType> find_weight_type(DType t) {
   return static_cast<mkrt::WeightType>(t);
 }
 
+bool is_matrix(const Tensor& t) {
+  const bool stacked = t.source.find(kExpertMark) != std::string::npos;
+  return t.kind == TensorKind::kWeight && t.shape.size() >= (stacked ? 3 : 2);
+}
+
 mkrt::WeightType weight_type(const Tensor& weight) {
   const std::optional<mkrt::WeightType> type = find_weight_type(weight.dtype);
   MKC_ASSERT(type, fmt::format("%{} is a weight of {}", weight.name, dtype_name(weight.dtype)));

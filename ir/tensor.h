@@ -87,6 +87,8 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+// Tells whether the tensor is a weight of a matrix, or of one for each expert.
+bool is_matrix(const Tensor& tensor);
 // Returns the format of a weight that is a matrix.
 mkrt::WeightType weight_type(const Tensor& weight);
 mkrt::WeightFormat weight_format(const Tensor& weight);

@@ -12,8 +12,8 @@
 //       and all their parts stay within 2^60 for all values.
 //   V5  Tensors have at most 4 dims, each at least 1, and at most 2^40 elements.
 //   V6  Weights and tables have constant shapes. A weight, and nothing else, is either packed or from the
-//       checkpoint. A weight that is named for each expert has 3 dims. Only caches are e4m3, and only e4m3
-//       caches may have scales from the checkpoint.
+//       checkpoint. A weight that is named for each expert has 2 or 3 dims. Only caches are e4m3, and only
+//       e4m3 caches may have scales from the checkpoint.
 //   V7  A packed weight and its sources are matrices. The sources are weights of the checkpoint, all of one
 //       shape. The dtype and the columns of the packed weight are those of its sources, and its rows are the
 //       sum of their rows. The groups of several sources make a strip of 16 rows.

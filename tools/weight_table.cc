@@ -15,7 +15,8 @@ std::string without_layer(const std::string& name) {
 }
 
 std::string shape_of(const mkrt::ManifestWeight& w) {
-  if (w.layout == mkrt::WeightLayout::kVector) return fmt::format("[{}]", w.cols);
+  if (w.layout == mkrt::WeightLayout::kVector)
+    return w.stack > 1 ? fmt::format("[{}, {}]", w.stack, w.cols) : fmt::format("[{}]", w.cols);
   return w.stack > 1 ? fmt::format("[{}, {}, {}]", w.stack, w.rows, w.cols)
                      : fmt::format("[{}, {}]", w.rows, w.cols);
 }

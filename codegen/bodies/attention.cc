@@ -51,6 +51,7 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   const bool attend = body == BodyKind::kAttend;
   f.set_operand(offsetof(A, partial_acc), "partial_acc", attend);
   f.set_operand(offsetof(A, partial_ml), "partial_ml", attend);
+  f.set_operand(offsetof(A, sinks), "sinks");
   f.set_operand(offsetof(A, out), "out", true);
   if (body != BodyKind::kAppend) {
     f.set(offsetof(A, tokens), e.value(f.tensor("partial_acc", attend).shape[1]));

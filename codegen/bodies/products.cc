@@ -39,12 +39,15 @@ void fill_product(Fields& f, llvm::Value* tokens) {
     f.set(to, of_record(f, from));
   f.set(offsetof(Args, tokens), tokens);
   f.set(offsetof(Args, first_out), int64_t{0});
+  f.set(offsetof(Args, first_bias), int64_t{0});
   f.set(offsetof(Args, streamed_split_k), f.call.split_k ? f.call.split_k : f.e.constant(1));
   f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, gates), gates_of(f.call.schedule.program));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
+  const bool biased = f.grid().body == BodyKind::kExpert && find_operand(f.grid(), "bias");
+  f.set(offsetof(Args, biased_experts), biased ? f.extent(f.tensor("bias"), 0) : 0);
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols, weight_type(f.tensor("weight")))));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
@@ -57,6 +60,7 @@ void set_epilogue_operands(Fields& f) {
   f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
   f.set_optional(offsetof(Epilogue, residual), bases.workspace, "residual");
+  if (find_operand(f.grid(), "up_bias")) f.set_operand(offsetof(Epilogue, up_bias), "up_bias");
   f.set_norm_outputs(offsetof(Epilogue, norm_outputs));
 }
 

@@ -16,9 +16,11 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
   f.set(offsetof(Args, tokens), e.value(sums.shape[2]));
   f.set(offsetof(Args, first_out), int64_t{0});
+  f.set(offsetof(Args, first_bias), int64_t{0});
   f.set(offsetof(Args, gates), gates_of(f.call.schedule.program));
   f.set(offsetof(Args, x_bf16), int64_t{1});
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
+  f.set(offsetof(Args, biased_experts), int64_t{0});
   return f.base;
 }
 

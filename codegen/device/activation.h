@@ -34,6 +34,18 @@ MK_INLINE V gelu(V v) {
   const V erfc = poly * mk_exp2(x * x * -kLog2E);
   return v * (v < 0 ? 0.5f * erfc : 1.0f - 0.5f * erfc);
 }
+// swiglu_oai() is the gate of gpt-oss, and up_oai() the factor that the gate has beside it. A NaN stays.
+constexpr f32 kOaiLimit = 7, kOaiGain = 1.702f;
+template <class V>
+MK_INLINE V swiglu_oai(V v) {
+  const V gate = v > kOaiLimit ? kOaiLimit : v;
+  return times_sigmoid(gate, kOaiGain * gate);
+}
+template <class V>
+MK_INLINE V up_oai(V v) {
+  const V below = v > kOaiLimit ? kOaiLimit : v;
+  return 1.0f + (below < -kOaiLimit ? -kOaiLimit : below);
+}
 MK_INLINE f32 activated(Activation activation, f32 v) {
   switch (activation) {
     case Activation::kNone:
@@ -46,6 +58,8 @@ MK_INLINE f32 activated(Activation activation, f32 v) {
       return gelu_tanh(v);
     case Activation::kSigmoid:
       return times_sigmoid(1.0f, v);
+    case Activation::kSwigluOai:
+      return swiglu_oai(v);
   }
   return v;
 }

@@ -2,6 +2,7 @@
 // context, for one key/value head and the query rows of its group in a row block. Combine merges the partials
 // in order. The attend tasks of a request's last row block store its keys and values in the cache. Append
 // stores those of all other row blocks before.
+#include "codegen/device/activation.h"
 #include "codegen/device/attend_fma.h"
 #include "codegen/device/attend_mma.h"
 
@@ -219,6 +220,11 @@ MK_INLINE void merge_partials(const Worker& w, const AttendArgs& a, const Rows& 
     p = end;
   }
   const u64 row = partial_row(a, r, 0, x);
+  if (a.sinks) {
+    RowSum sink;
+    sink.greatest = a.sinks[row % a.heads] * kLog2E, sink.total = 1;
+    all.add(sink, a.head_dim);
+  }
   MK_UNROLL
   for (u32 c = 0; c < RowSum::kColumns; ++c)
     if (c * kWarpLanes + w.lane() < a.head_dim)

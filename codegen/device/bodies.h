@@ -46,14 +46,18 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool out_bf16) {
 
 // EpilogueArgs say what a product does with its sums.
 //
-// bias [rows] or null; residual (or null) and out [T, out_cols].
-// best_value, best_index [T, strips] or null.
-// sum_squares [T, sumsq_partials] or null: partial sums of squares of the rows of a bf16 x.
-// sums [strips, kKSlices, T, kStripRows]: written by tasks of split products, read by mkb_split_k_reduce().
+// bias [rows] or null; residual (or null) and out [T, out_cols]. Those of experts are bias [experts,
+// out_cols] or null, and up_bias [experts, out_cols] where rows are pairs. The gate rows then have the
+// elements of bias. best_value, best_index [T, strips] or null. sum_squares [T, sumsq_partials] or null:
+// partial sums of squares of the rows of a bf16 x. sums [strips, kKSlices, T, kStripRows]: written by tasks
+// of split products, read by mkb_split_k_reduce().
 struct EpilogueArgs {
   AS1 const f32* sum_squares;
   AS1 const f32* bias;
-  AS1 const f32* residual;
+  union {
+    AS1 const f32* residual;
+    AS1 const f32* up_bias;  // of experts, which have no residual
+  };
   AS1 f32* out;
   AS1 f32* sums;
   NormOutputs norm_outputs;
@@ -90,6 +94,7 @@ struct ProductArgs {
   u32 tiles, tail_cols;      // tiles of a strip; columns of its last tile
   u32 tokens;                // rows of out
   u32 first_out;             // the first row of out
+  u32 first_bias;            // the expert's first element of bias and up_bias; 0 for other products
   u32 x_rows;                // tokens of the step
   AS3 const u32* q_len;      // [request]: its rows of x, for gathering
   AS3 const u32* first_row;  // [request]: its first row of x, for gathering
@@ -103,6 +108,7 @@ struct ProductArgs {
   u32 normed;              // there is a norm
   u32 x_bf16;              // x is bf16
   u32 gather_expert_rows;  // rows of x are gathered for an expert
+  u32 biased_experts;      // experts with a bias; 0: the product has none of an expert
   u32 padding;             // a value of Padding
 };
 
@@ -125,6 +131,7 @@ struct PagedCache {
 // rope [positions, head_dim]: cosines, then sines. q_norm, k_norm [head_dim] or null.
 // partial_acc [partials, T, heads * head_dim]: weighted sums of values.
 // partial_ml [partials, T, 2 * heads]: the greatest score (base 2) and the sum of weights.
+// sinks [heads] or null: a score of each head that takes a share of the weights, and has no value.
 // out [T, heads * head_dim].
 //
 // request, first_row, rows and kv_len are lists by row block (ir/values.h). first_row and rows are rows of
@@ -143,6 +150,7 @@ struct AttendArgs {
   PagedCache cache;
   AS1 f32* partial_acc;
   AS1 f32* partial_ml;
+  AS1 const f32* sinks;
   AS1 f32* out;
   AS3 const u32* request;
   AS3 const u32* first_row;
@@ -199,7 +207,7 @@ struct RouteArgs {
 // An expert task multiplies the rows of an active expert with the weights of that expert.
 //
 // product: weight [experts][rows, cols], out [rows, out_cols]; `tokens` is the step's.
-// product.epilogue: no bias, residual, norm_outputs or best_*; gathers no rows.
+// product.epilogue: no residual, norm_outputs or best_*; gathers no rows.
 // token [rows]: the row of product.x for each row if gather_rows is set; else product.x is [rows, cols].
 // expert, active_expert_rows, active_expert_begin: outputs of route (RouteArgs).
 struct ExpertArgs {

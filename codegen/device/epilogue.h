@@ -6,12 +6,21 @@
 
 namespace mk {
 
-// Gates that no product of the kernel has cost no code: `gates` is a constant.
+// may_be() tells whether a gate is another one. Gates that no product of the kernel has cost no code: `gates`
+// is a constant.
+MK_INLINE bool may_be(u32 gates, Activation gate, Activation other) {
+  return (gates >> (u32)other & 1) != 0 && gate == other;
+}
 MK_INLINE f32 gated(u32 gates, Activation gate, f32 v) {
   MK_UNROLL
   for (u32 other = (u32)Activation::kSilu + 1; other <= (u32)kLastActivation; ++other)
-    if ((gates >> other & 1) != 0 && (u32)gate == other) return activated((Activation)other, v);
+    if (may_be(gates, gate, (Activation)other)) return activated((Activation)other, v);
   return silu(v);
+}
+
+// up_factor() is what an up row gives to a pair: the row, but for the gate that clamps it.
+MK_INLINE f32 up_factor(u32 gates, Activation gate, f32 up) {
+  return may_be(gates, gate, Activation::kSwigluOai) ? up_oai(up) : up;
 }
 
 // sums_of() addresses a split product's sums of one strip and K slice, from token `token` on.
@@ -21,7 +30,7 @@ MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 k_slice, u32 tok
 
 // EpilogueOperands are the values added to a row's sum, and the row's weight in the next norm.
 struct EpilogueOperands {
-  f32 bias = 0, residual = 0, norm = 0;
+  f32 bias = 0, up_bias = 0, residual = 0, norm = 0;
 };
 
 // load_epilogue_operands() issues loads. `there` tells whether the token and row exist.
@@ -29,9 +38,15 @@ MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 stri
                                                   bool there) {
   EpilogueOperands b;
   AS3 const EpilogueArgs& e = *a.epilogue;
+  if (a.biased_experts && e.gate != Activation::kNone) {
+    const u32 col = strip * (kStripRows / 2) + row;
+    if (there && row < kStripRows / 2 && col < e.out_cols)
+      b.bias = e.bias[a.first_bias + col], b.up_bias = e.up_bias[a.first_bias + col];
+    return b;
+  }
   const u32 col = strip * kStripRows + row;
   if (!there || col >= e.rows) return b;
-  if (e.bias) b.bias = e.bias[col];
+  if (e.bias) b.bias = e.bias[a.first_bias + col];
   if (e.residual) b.residual = e.residual[token * e.out_cols + col];
   if (e.norm_outputs.norm) b.norm = e.norm_outputs.norm[col];
   return b;
@@ -45,9 +60,14 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
   const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
   if (e.gate != Activation::kNone) {
     const u32 col = strip * (kStripRows / 2) + row;
-    if (row < kStripRows / 2 && col < e.out_cols)
-      store_out(e.out, out_row + col, gated(a.gates, e.gate, sum(row) * scale) * (sum(row + 8) * scale),
-                e.out_bf16);
+    if (row >= kStripRows / 2 || col >= e.out_cols) return 0;
+    const auto of = [&](u32 r, f32 bias) {
+      return a.biased_experts ? __builtin_fmaf(sum(r), scale, bias) : sum(r) * scale;
+    };
+    store_out(e.out, out_row + col,
+              gated(a.gates, e.gate, of(row, operands.bias)) *
+                  up_factor(a.gates, e.gate, of(row + 8, operands.up_bias)),
+              e.out_bf16);
     return 0;
   }
   const u32 col = strip * kStripRows + row;

@@ -34,6 +34,8 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 active_expert)
   p.tokens = min((u32)s.begin[active_expert + 1] - s.begin[active_expert], a.product.tokens);
   const u32 begin = min(s.begin[active_expert], a.rows - p.tokens);
   p.first_out = begin;
+  if (p.biased_experts)
+    p.first_bias = min(a.expert[active_expert], p.biased_experts - 1) * p.epilogue->out_cols;
   p.gather_expert_rows = a.gather_rows;
   if (!a.gather_rows) p.x = row_at(p.x, begin, p.cols, p.x_bf16);
   ProductInput in(w, p);

@@ -23,6 +23,8 @@ MK_INLINE f32 stepped(RowStep step, f32 v, f32 operand, f32 value) {
       return v < value ? value : v;
     case RowStep::kSoftCap:
       return value * hyperbolic_tangent(v * (1 / value));
+    case RowStep::kMulOai:
+      return v * up_oai(operand);
   }
   return v;
 }

@@ -27,6 +27,7 @@ MK_INLINE f32x16 activated_lanes(Activation activation, f32x16 v, u32 possible =
   if (is(Activation::kSilu)) return silu(v);
   if (is(Activation::kSigmoid)) return times_sigmoid(all_lanes(1), v);
   if (is(Activation::kGelu)) return gelu(v);
+  if (is(Activation::kSwigluOai)) return swiglu_oai(v);
   if (is(Activation::kGeluTanh)) return gelu_tanh(v);
   return v;
 }

@@ -1,5 +1,6 @@
 // Attention on a worker of one thread. Tasks, partials and the order of sums over KV tiles are those of
 // codegen/device/attend.cc. Keys and values are read where they lie in the cache. Queries stay f32.
+#include "codegen/processor/activation.h"
 #include "codegen/processor/attend_rows.h"
 
 namespace mk {
@@ -98,6 +99,11 @@ MK_INLINE void merge_partials(const AttendArgs& a, const Rows& r, u32 x, u32 fro
                    a.head_dim);
     }
     all.add(kv_chunk.greatest, kv_chunk.total, (const f32*)kv_chunk.column, a.head_dim);
+  }
+  if (a.sinks) {
+    const Merge merge(all.greatest, a.sinks[partial_row(a, r, 0, x) % a.heads] * kLog2E);
+    all.total = merge(all.total, 1);
+    each_vector(a.head_dim, [&](u32 i, u32) { all.column[i / kVector] *= all_lanes(merge.before); });
   }
   const u64 row = partial_row(a, r, 0, x) * a.head_dim;
   each_vector(a.head_dim, [&](u32 i, u32 count) {

@@ -43,17 +43,24 @@ MK_INLINE void finish(const ProductArgs& a, u32 strip, u32 token, f32x16 sums, f
   if (e.gate != Activation::kNone) {
     const u32 col = strip * (kStripRows / 2);
     if (col >= e.out_cols) return;
-    const f32x16 v = sums * all_lanes(scale);
+    const u32 pairs = min(kStripRows / 2, e.out_cols - col);
+    f32x16 v = sums * all_lanes(scale);
+    if (a.biased_experts) {
+      f32x16 bias = load_part<f32x16>(plain(e.bias) + a.first_bias + col, pairs);
+      bias.hi = load_part<f32x16>(plain(e.up_bias) + a.first_bias + col, pairs).lo;
+      v = fma(sums, all_lanes(scale), bias);
+    }
     const f32x16 gate = activated_lanes(e.gate, v, a.gates);
-    f32x16 result = v;
-    result.lo = gate.lo * v.hi;
-    return store_values(e, out_row + col, result, min(kStripRows / 2, e.out_cols - col));
+    const bool oai = (a.gates >> (u32)Activation::kSwigluOai & 1) != 0 && e.gate == Activation::kSwigluOai;
+    f32x16 result = oai ? up_oai(v) : v;
+    result.lo = gate.lo * result.hi;
+    return store_values(e, out_row + col, result, pairs);
   }
   const u32 col = strip * kStripRows;
   if (col >= e.rows) return;
   const u32 count = min(kStripRows, e.rows - col);
   f32x16 more = all_lanes(0);
-  if (e.bias) more = load_part<f32x16>(plain(e.bias) + col, count);
+  if (e.bias) more = load_part<f32x16>(plain(e.bias) + a.first_bias + col, count);
   if (e.residual) more += load_part<f32x16>(plain(e.residual) + (u64)token * e.out_cols + col, count);
   const f32x16 v = fma(sums, all_lanes(scale), more);
   store_values(e, out_row + col, v, count);

@@ -48,6 +48,8 @@ MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 a
   const u32 begin = min(t.expert_begin[active_expert], a.rows - p.tokens), first = block * a.strips,
             end = min(p.strips, first + a.strips);
   p.first_out = begin;
+  if (p.biased_experts)
+    p.first_bias = min(a.expert[active_expert], p.biased_experts - 1) * plain(p.epilogue)->out_cols;
   const Rows<W> rows(w, p);
   for (u32 i = 0; i < p.tokens; ++i)
     rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);

@@ -52,6 +52,8 @@ MK_INLINE f32x16 stepped(RowStep step, f32x16 v, f32x16 operand, f32 value) {
       return v < values ? values : v;
     case RowStep::kSoftCap:
       return values * hyperbolic_tangent(v * (1 / value));
+    case RowStep::kMulOai:
+      return v * up_oai(operand);
   }
   return v;
 }

@@ -103,7 +103,7 @@ Region rows_region(const FootprintOf& s, const StepSymbols& step) {
   if (s.is("k") || s.is("v")) return rows_and(head_dim);
   if (s.is("q") || s.is("out")) return rows_and(group * head_dim);
   if (s.is("positions")) return {block_rows(step, s.dims[0])};
-  return s.whole();  // a norm or the rope table
+  return s.whole();  // a norm, the rope table or the sinks
 }
 
 // Returns the region of partial_acc or partial_ml. An attend task writes its own partial, and a combine task
@@ -223,7 +223,9 @@ const Body& combine_body() {
   static const Body body = {.kind = BodyKind::kCombine,
                             .name = "combine",
                             .schema = {{{"g", "G"}, {"k", ""}},
-                                       {{"partial_acc", {kValue, "PTQ"}}, {"partial_ml", {kValue, "PTM"}}},
+                                       {{"partial_acc", {kValue, "PTQ"}},
+                                        {"partial_ml", {kValue, "PTM"}},
+                                        {"sinks?", {kVector, "H"}}},
                                        {{"out", {kEither, "TQ"}}},
                                        {"head_dim", "heads", "kv_heads", "kv_tile", "window?"},
                                        {}},

@@ -10,6 +10,7 @@ using enum OperandKind;
 std::optional<Region> footprint_of(const FootprintOf& s) {
   const int64_t strips = task_strips(s.grid);
   if (s.is("weight")) return Region{s.all(0), s.block(strips * kTileRows, 1), s.all(2)};
+  if (s.is("bias") || s.is("up_bias")) return Region{s.all(0), s.block(strips * strip_columns(s.grid), 1)};
   if (!s.is("out") && !s.is("rows") && !s.is("token")) return s.whole();
   const StepSymbols step = step_symbols(s.program.symbols);
   if (!step.active_expert_begin.valid() || !step.active_expert_rows.valid()) return std::nullopt;
@@ -18,9 +19,12 @@ std::optional<Region> footprint_of(const FootprintOf& s) {
   return Region{rows, s.is("out") ? s.block(strips * strip_columns(s.grid), 1) : s.all(1)};
 }
 
-// Checks the strips, and V19: coordinate 1 runs over the active experts.
+// Checks the strips, V17 of the biases, and V19: coordinate 1 runs over the active experts.
 void check(const GridUnderCheck& c) {
   check_strips(c);
+  const bool paired = c.reads("bias") && int_attr(c.grid.attrs, "gate", 0) != 0;
+  if (c.reads("up_bias") != paired)
+    c.v.report(17, c.site, "a bias and a gate need an up_bias, and an up_bias needs both");
   const SymbolId active = step_symbols(c.program.symbols).active_experts;
   const bool counted = active.valid() && c.program.symbols[active].routed;
   if (c.grid.coords.size() == 2 && (!counted || c.grid.coords[1].extent != symbol(active)))
@@ -41,6 +45,8 @@ const Body& expert_body() {
                   {"weight", {kWeight, "XNK"}},
                   {"norm?", {kVector, "K"}},
                   {"sum_squares?", {kValue, "TP"}},
+                  {"bias?", {kVector, "XO"}},
+                  {"up_bias?", {kVector, "XO"}},
                   {"active_experts", {kIndex, "1"}},
                   {"expert", {kIndex, "X"}},
                   {"active_expert_rows", {kIndex, "X"}},

@@ -29,8 +29,11 @@ namespace mkrt {
 
 // An activation function. A product of pairs of rows has one as its gate. Rows 0 to 7 of its strips are gate
 // rows g, rows 8 to 15 up rows u, and results are gate(g) * u. A gate of kNone means that rows are results.
-enum class Activation : uint32_t { kNone, kSilu, kGelu, kGeluTanh, kSigmoid };
-constexpr Activation kLastActivation = Activation::kSigmoid;
+//
+// kSwigluOai is the gate of gpt-oss. With g' = min(g, 7) and u' = min(max(u, -7), 7), results are
+// g' * sigmoid(1.702 g') * (u' + 1).
+enum class Activation : uint32_t { kNone, kSilu, kGelu, kGeluTanh, kSigmoid, kSwigluOai };
+constexpr Activation kLastActivation = Activation::kSwigluOai;
 constexpr uint32_t kStageBytes = 16384;     // room for a full tile of any format and its scales
 constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 

@@ -18,6 +18,7 @@ enum class RowStep : uint32_t {
   kMin,       // min(v, value)
   kMax,       // max(v, value)
   kSoftCap,   // value * tanh(v / value)
+  kMulOai,    // v * (min(max(operand, -7), 7) + 1), which follows kSwigluOai
 };
 constexpr RowStep step_of(Activation activation) {
   return static_cast<RowStep>(activation);
@@ -26,13 +27,13 @@ constexpr bool is_activation(RowStep step) {
   return step != RowStep::kNone && step <= step_of(kLastActivation);
 }
 constexpr bool is_known(RowStep step) {
-  return is_activation(step) || (step >= RowStep::kAdd && step <= RowStep::kSoftCap);
+  return is_activation(step) || (step >= RowStep::kAdd && step <= RowStep::kMulOai);
 }
 constexpr bool has_operand(RowStep step) {
-  return step == RowStep::kAdd || step == RowStep::kMul;
+  return step == RowStep::kAdd || step == RowStep::kMul || step == RowStep::kMulOai;
 }
 constexpr bool has_value(RowStep step) {
-  return step >= RowStep::kScale;
+  return step >= RowStep::kScale && step != RowStep::kMulOai;
 }
 
 // kMaxRowSteps is the most steps of a grid, kMaxRowOperands the most of them that have an operand.

@@ -44,16 +44,16 @@ Status check_weight(const ManifestWeight& w, const Manifest& m) {
   const std::optional<WeightType> type = find_weight_type(w.element);
   if (!type || (w.layout == WeightLayout::kVector && weight_format(*type).coded()))
     return refuse(fmt::format("weight {} is {}, expected f32, f16 or bf16", w.name, element_name(w.element)));
-  if (w.stack == 0 || w.sources.size() % w.stack != 0 || (w.layout == WeightLayout::kVector && w.stack != 1))
+  if (w.stack == 0 || w.sources.size() % w.stack != 0)
     return refuse(fmt::format("weight {}: {} sources of a stack of {}", w.name, w.sources.size(), w.stack));
-  if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != 1))
+  if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != w.stack))
     return refuse(fmt::format("vector {} has {} rows and {} sources, expected one of each", w.name, w.rows,
-                              w.sources.size()));
+                              w.sources.size() / w.stack));
   constexpr uint64_t kMax = uint64_t{1} << 40;
   if (w.rows == 0 || w.cols == 0 || w.rows > kMax || w.cols > kMax / w.rows / w.stack)
     return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
   const uint64_t bytes = w.layout == WeightLayout::kVector
-                             ? w.cols * sizeof(float)
+                             ? w.stack * w.cols * sizeof(float)
                              : w.stack * packed_shape(w.rows, w.cols, *type).bytes;
   if (w.bytes < bytes || !inside(w.offset, w.bytes, m.weight_bytes))
     return refuse(fmt::format("weight {} of {} bytes has the slot {}+{} in an arena of {} bytes", w.name,

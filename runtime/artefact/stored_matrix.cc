@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/abi/packing.h"
+#include "runtime/artefact/tensor_view.h"
 
 namespace mkrt {
 namespace {
@@ -111,6 +112,27 @@ struct Matrix {
     const Shape one[] = {{1}, {}};
     const auto factor = take(codes, m.factor, kF32, one, "F32 [1], the factor of all scales");
     return factor.ok() ? Status() : factor.error();
+  }
+
+  // Codes of E2M1 of all experts are in one tensor, in blocks of 32 columns that share a scale of E8M0.
+  Status take_blocks(const TensorHeader& codes, const TensorView& view) {
+    m.type = WeightType::kMxfp4, m.bits = 4;
+    m.codes = codes.name, m.scales = view.tensor + "_scales";
+    m.scale_cols = weight_format(m.type).group_cols;
+    if (Status status = check_group(codes); !status.ok()) return status;
+    const uint64_t all = rows * view.step, groups = cols / m.scale_cols;
+    const auto experts = codes.shape.empty() ? 0 : static_cast<uint64_t>(codes.shape[0]);
+    const Shape stored{dim(std::max(experts, view.index + 1)), dim(all), dim(groups), dim(m.scale_cols / 2)};
+    if (codes.dtype != "U8" || codes.shape != stored)
+      return unexpected(codes, fmt::format("U8 {}, two codes in a byte", text_of(stored)));
+    constexpr const char* kE8m0[] = {"U8", "F8_E8M0"};
+    const Shape shapes[] = {{stored[0], stored[1], stored[2]}};
+    const auto scales =
+        take(codes, m.scales, kE8m0, shapes,
+             fmt::format("U8 {}, a scale for each group of {} columns", text_of(shapes[0]), m.scale_cols));
+    if (!scales.ok()) return scales.error();
+    m.first_row = view.index * all + view.first, m.row_step = view.step;
+    return {};
   }
 
   Status check_group(const TensorHeader& codes) const {
@@ -239,8 +261,12 @@ Result<std::optional<StoredMatrix>> find_stored_matrix(const FindTensor& find, c
   Matrix matrix{find, name, rows, cols, symmetric};
   const std::optional<TensorHeader> plain = find(name), packed = find(name + "_packed"),
                                     qweight = find(matrix.module + "qweight");
+  const std::optional<TensorView> view = find_view(name);
+  const auto blocks = view && view->columns ? find(view->tensor + "_blocks") : std::nullopt;
   Status status;
-  if (plain && plain->dtype == "F8_E4M3")
+  if (blocks)
+    status = matrix.take_blocks(*blocks, *view);
+  else if (plain && plain->dtype == "F8_E4M3")
     status = matrix.take_e4m3(*plain);
   else if (plain && plain->dtype == "U8")
     status = matrix.take_e2m1(*plain, true);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "runtime/artefact/tensor_view.h"
 #include "runtime/session/matrix_reader.h"
 
 namespace mkrt {
@@ -37,7 +38,8 @@ std::vector<const StoredTensor*> tensors_of(const ManifestWeight& weight, const 
   std::vector<const StoredTensor*> tensors;
   for (const std::string& name : weight.sources) {
     if (!type || !weight_format(*type).coded()) {
-      tensors.push_back(checkpoint.find(name));
+      const std::optional<TensorView> view = find_view(name);
+      tensors.push_back(checkpoint.find(view ? view->tensor : name));
       continue;
     }
     const uint64_t rows = weight.rows * weight.stack / weight.sources.size();

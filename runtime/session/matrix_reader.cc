@@ -172,9 +172,14 @@ Status MatrixReader::check_column_groups(const Checkpoint& checkpoint) const {
 std::span<const std::byte> MatrixReader::codes(uint64_t first, uint64_t count,
                                                std::vector<std::byte>& memory) const {
   const uint64_t row_bytes = cols_ * stored_.bits / 8;
-  if (stored_.order == CodeOrder::kRows) return codes_->bytes.subspan(first * row_bytes, count * row_bytes);
+  const uint64_t step = stored_.row_step, begin = stored_.first_row + first * step;
+  if (stored_.order == CodeOrder::kRows && step == 1)
+    return codes_->bytes.subspan(begin * row_bytes, count * row_bytes);
   memory.resize(count * row_bytes);
-  if (stored_.order == CodeOrder::kColumns)
+  if (stored_.order == CodeOrder::kRows)
+    for (uint64_t row = 0; row < count; ++row)
+      std::memcpy(&memory[row * row_bytes], &codes_->bytes[(begin + row * step) * row_bytes], row_bytes);
+  else if (stored_.order == CodeOrder::kColumns)
     transpose_words(*codes_, rows_, row_bytes / 4, first, count, memory.data());
   else
     transpose_awq(*codes_, rows_, cols_, first, count, memory.data());
@@ -182,7 +187,8 @@ std::span<const std::byte> MatrixReader::codes(uint64_t first, uint64_t count,
 }
 
 float MatrixReader::scale_at(uint64_t row, uint64_t col) const {
-  const uint64_t block_row = row / stored_.scale_rows, block_col = col / stored_.scale_cols;
+  const uint64_t block_row = (stored_.first_row + row * stored_.row_step) / stored_.scale_rows,
+                 block_col = col / stored_.scale_cols;
   if (stored_.order != CodeOrder::kRows) return value_at(*scales_, block_col * rows_ + row);
   return value_at(*scales_, block_row * ((cols_ + stored_.scale_cols - 1) / stored_.scale_cols) + block_col);
 }

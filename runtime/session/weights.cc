@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "runtime/abi/packing.h"
+#include "runtime/artefact/tensor_view.h"
 #include "runtime/base/half.h"
 #include "runtime/session/matrix_reader.h"
+#include "runtime/session/plain_rows.h"
 #include "runtime/session/session.h"
 
 namespace mkrt {
@@ -46,8 +48,9 @@ Status check_source(const ManifestWeight& w, const std::string& name, const Chec
     const auto reader = MatrixReader::open(checkpoint, name, type, static_cast<uint64_t>(shape[0]), w.cols);
     return reader.ok() ? Status() : reader.error();
   }
-  const StoredTensor* t = checkpoint.find(name);
+  const StoredTensor* t = find_plain(checkpoint, name);
   if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
+  if (const auto view = find_view(name)) shape = view->whole_shape(shape, static_cast<int64_t>(w.stack));
   if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != format.stored))
     return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
   return {};
@@ -164,7 +167,6 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
 Status WeightLoader::load_source(const std::string& name, const WeightFormat& format, uint64_t rows,
                                  uint64_t max, MkPack pack) {
   const auto type = static_cast<WeightType>(pack.type);
-  const uint64_t row_bytes = pack.cols * format.bits / 8;
   std::optional<MatrixReader> reader;
   if (format.coded()) {
     Result<MatrixReader> opened = MatrixReader::open(checkpoint_, name, type, rows, pack.cols);
@@ -176,7 +178,8 @@ Status WeightLoader::load_source(const std::string& name, const WeightFormat& fo
     pack.rows = std::min(max, rows - pack.first);
     const std::span<const std::byte> from =
         reader ? reader->codes(pack.first, pack.rows, memory)
-               : checkpoint_.find(name)->bytes.subspan(pack.first * row_bytes, pack.rows * row_bytes);
+               : plain_rows(checkpoint_, {name, rows, pack.cols, format.bits / 8}, pack.first, pack.rows,
+                            memory);
     Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1)));
     if (status.ok()) status = device_.write(pack.from, from);
     if (status.ok() && reader) status = write_scales(*reader, pack);
@@ -198,9 +201,9 @@ Status WeightLoader::write_scales(const MatrixReader& reader, const MkPack& pack
 }
 
 Status WeightLoader::load_vector(const ManifestWeight& weight, uint64_t to) {
-  const StoredTensor& source = *checkpoint_.find(weight.sources[0]);
-  std::vector<float> values(weight.cols);
-  for (uint64_t i = 0; i < weight.cols; ++i) values[i] = value_at(source, i);
+  std::vector<float> values(weight.stack * weight.cols);
+  for (uint64_t i = 0; i < weight.stack; ++i)
+    read_vector(checkpoint_, weight.sources[i], std::span(values).subspan(i * weight.cols, weight.cols));
   return device_.write(to, std::as_bytes(std::span(values)));
 }
 

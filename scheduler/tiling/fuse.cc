@@ -95,7 +95,10 @@ std::pair<OpId, OpId> gated_linears(const Fusion& f, OpId gated) {
   if (!gate.valid() || !up.valid()) return {};
   const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
   if (a.inputs[0] != b.inputs[0]) return {};
-  if (experts ? a.inputs[1] != b.inputs[1] : a.inputs.size() != 2 || b.inputs.size() != 2) return {};
+  // Experts have a bias for both linears or for none, other products for none.
+  if (experts ? a.inputs[1] != b.inputs[1] || a.inputs.size() != b.inputs.size()
+              : a.inputs.size() != 2 || b.inputs.size() != 2)
+    return {};
   const auto dtype = [&](const Op& op) { return f.tensor(op.inputs[experts ? 2 : 1]).dtype; };
   if (dtype(a) != dtype(b)) return {};  // a packed weight has one format
   return {gate, up};

@@ -213,6 +213,7 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const GridId combine =
       add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
   hand_partials_over(f, p, attend, combine, partials.max, op.loc);
+  if (op.inputs.size() > 4) f.read(combine, "sinks", f.use_vector(op.inputs[4]));
   f.write(combine, "out", out);
   for (GridId grid : {attend, combine}) {
     Attrs& attrs = f.program.grids[grid].attrs;

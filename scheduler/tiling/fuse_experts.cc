@@ -106,6 +106,9 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId gat
     f.read(grid, "norm", f.use_vector(f.graph.ops[norm].inputs[1]));
     set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
   }
+  for (size_t i = 0; i < linears.size(); ++i)
+    if (const std::vector<TensorId>& inputs = f.graph.ops[linears[i]].inputs; inputs.size() > 3)
+      f.read(grid, i == 0 ? "bias" : "up_bias", f.use_vector(inputs[3]));
   set_attr(f.program.grids[grid].attrs, "top_k", top_k);
   if (strips > 1) set_attr(f.program.grids[grid].attrs, "strips", strips);
   if (paired)

@@ -151,7 +151,7 @@ constexpr mkrt::CacheForm kForms[] = {mkrt::CacheForm::kNhd, mkrt::CacheForm::kH
 
 TEST_CASE("ragged batches match float64 in every family, page size and form of the cache") {
   int variant = 0;
-  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"}) {
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral", "gpt_oss"}) {
     CAPTURE(family);
     const Shape shape = small(family, Type::kF32);
     const reference::Model model = reference::random_model(shape, 31);

@@ -90,10 +90,14 @@ bool same_bits(const test::Model::Output& a, const test::Model::Output& b) {
 }
 
 TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit of a model of experts") {
-  for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
+  for (const auto& [family, type] : {std::pair{"qwen3_moe", reference::Type::kF32},
+                                     {"qwen3_moe", reference::Type::kBf16},
+                                     {"gpt_oss", reference::Type::kBf16}}) {
+    CAPTURE(family);
     CAPTURE(reference::type_name(type));
-    Shape s = experts_of("qwen3_moe");
+    Shape s = experts_of(family);
     s.type = type;
+    if (s.family == "gpt_oss") s.window = 5;
     const reference::Model model = reference::random_model(s, 23);
     const test::Model four(model);
     const test::Model::Output expected = four.generate(kIds, 3);

@@ -191,6 +191,28 @@ TEST_CASE("mixtral matches float64") {
   }
 }
 
+// Returns awkward sizes of gpt-oss: a window that most tokens look beyond, and heads of 40 columns.
+Shape gpt_oss(Type type) {
+  Shape s = with_experts("gpt_oss", type);
+  s.window = 9;
+  s.yarn_rope = true;
+  s.yarn_truncate = false;
+  return s;
+}
+
+TEST_CASE("gpt_oss matches float64") {
+  for (const Type type : {Type::kF32, Type::kBf16, Type::kF16}) {
+    Shape s = gpt_oss(type);
+    check_model(s, {{1, 3}, {7, 12}, {16, 3}, {33, 3}});
+    s.layers = 3;
+    s.top_k = 4;
+    s.hidden = 300;
+    s.ffn = 300;
+    s.yarn_rope = false;
+    check_model(s, {{17, 4}, {70, 2}});
+  }
+}
+
 TEST_CASE("weights of e4m3 with a scale for each row match float64, in steps of any number of tokens") {
   const auto coded = [](Shape s) {
     s.coding = Coding::kE4m3Rows;
@@ -309,6 +331,14 @@ TEST_CASE("floats of 4 bits match float64") {
     check_model(with_codes(awkward("llama", Type::kBf16), coding), {{1, 3}, {7, 12}, {33, 3}});
     check_model(with_codes(with_experts("mixtral", Type::kBf16), coding), {{1, 2}, {33, 2}});
   }
+}
+
+TEST_CASE("stacked experts of 4-bit floats match float64") {
+  Shape s = with_codes(gpt_oss(Type::kBf16), Coding::kMxfp4);
+  check_model(s, {{1, 3}, {7, 12}, {33, 3}});
+  s.hidden = 288;
+  s.ffn = 576;
+  check_model(s, {{1, 2}, {20, 2}, {77, 2}}, {}, {.max_tokens = 80});
 }
 
 TEST_CASE("experts that all tokens go to, or none, match float64") {

@@ -2,6 +2,7 @@
 Usage: quantized_test.py MKC ROOT
 """
 import json
+import math
 import shutil
 import struct
 import sys
@@ -92,6 +93,38 @@ class QuantizedTest(Command):
         self.says(f'/model.safetensors: error: missing tensor "{Q}.scales", the scales of "{Q}.qweight"\n', "gptq",
                   lambda t: t.pop(Q + ".scales"))
 
+    def test_stacked_experts_of_another_shape_or_without_scales_are_refused(self):
+        gate_up = "model.layers.1.mlp.experts.gate_up_proj"
+
+        def reshape(tensor, shape, dtype="U8"):
+            def edit(t):
+                size = 2 if dtype == "BF16" else 1
+                t[tensor] = [dtype, shape, bytes(size * math.prod(shape))]
+            return edit
+        for tensor, shape, expected in (
+                (gate_up + "_blocks", [4, 192, 1, 16], "U8 [4, 192, 2, 16], two codes in a byte"),
+                (gate_up + "_blocks", [4, 96, 2, 16], "U8 [4, 192, 2, 16], two codes in a byte"),
+                (gate_up + "_blocks", [4, 192, 32], "U8 [4, 192, 2, 16], two codes in a byte"),
+                (gate_up + "_scales", [4, 192, 1], "U8 [4, 192, 2], a scale for each group of 32 columns"),
+                (gate_up + "_scales", [3, 192, 2], "U8 [4, 192, 2], a scale for each group of 32 columns")):
+            found = f"U8 [{', '.join(map(str, shape))}]"
+            self.tensor_says(tensor, f"is {found}, expected {expected}\n", "gpt_oss_mxfp4", reshape(tensor, shape))
+        for experts in (3, 5):
+            def edit(t):
+                reshape(gate_up + "_blocks", [experts, 192, 2, 16])(t)
+                reshape(gate_up + "_scales", [experts, 192, 2])(t)
+            self.tensor_says(gate_up + "_blocks", f"has shape [{experts}, 192, 2, 16], expected 4 experts\n", "gpt_oss_mxfp4", edit)
+        self.tensor_says(gate_up + "_bias", "has shape [4, 96], expected [4, 192]\n", "gpt_oss_mxfp4",
+                         reshape(gate_up + "_bias", [4, 96], "BF16"))
+        self.says(f'/model.safetensors: error: missing tensor "{gate_up}_scales" beside "{gate_up}_blocks", expected U8 [4, 192, 2], a '
+                  'scale for each group of 32 columns\n', "gpt_oss_mxfp4", lambda t: t.pop(gate_up + "_scales"))
+        self.says(f': error: missing tensor "{gate_up}" [4, 64, 192], needed by ', "gpt_oss_mxfp4",
+                  lambda t: t.pop(gate_up + "_blocks"))
+
+        def no_number(t):
+            t[gate_up + "_scales"][2][0] = 255
+        self.tensor_says(gate_up + "_scales", "has the scale nan of row 0, expected a finite number\n", "gpt_oss_mxfp4", no_number)
+
     def test_zero_points_of_symmetric_weights_are_in_the_middle(self):
         def edit(t):
             t[Q + ".qzeros"][2][0] = 0x76
@@ -114,7 +147,7 @@ class QuantizedTest(Command):
     def test_unknown_methods_bits_and_formats_name_those_that_are_known(self):
         for name, config, said in (
                 ("gptq", {"quant_method": "hqq"}, 'quant_method is "hqq", expected "compressed-tensors" or "fp8" or "gptq" or "awq" or '
-                 '"auto-round" or "modelopt"\n'),
+                 '"auto-round" or "mxfp4" or "modelopt"\n'),
                 ("gptq", {"bits": 3}, "bits is 3, expected 4 or 8\n"),
                 ("fp8_blocks", {"fmt": "e5m2"}, 'fmt is "e5m2", expected "e4m3" or null\n'),
                 ("ct_mxfp4", {"format": "mxfp8-quantized"}, 'format is "mxfp8-quantized", expected "float-quantized" or "pack-quantized" or '

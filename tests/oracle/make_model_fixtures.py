@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config,
-                          Qwen3MoeConfig, SeedOssConfig)
+from transformers import (AutoModelForCausalLM, GptOssConfig, LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config,
+                          Qwen3Config, Qwen3MoeConfig, SeedOssConfig)
 
 SIZES = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5,
@@ -33,6 +33,8 @@ MODELS = {
     "seed_oss": SeedOssConfig(**SIZES, head_dim=16, tie_word_embeddings=False, attention_bias=True, attention_out_bias=False,
                               rope_parameters=YARN),
     "llama_bias_f32": LlamaConfig(**SMALL, tie_word_embeddings=True, attention_bias=True),
+    "gpt_oss": GptOssConfig(**SMALL, head_dim=16, tie_word_embeddings=False, num_local_experts=4, num_experts_per_tok=2,
+                            sliding_window=8, rope_parameters=YARN | dict(truncate=False)),
 }
 NEW_TOKENS = 32
 
@@ -40,7 +42,11 @@ NEW_TOKENS = 32
 def randomise(model):
     """Sets weights with a spread that tells right from wrong. Biases and norms differ from their defaults."""
     for name, weight in model.named_parameters():
-        if weight.dim() > 1:  # weights of experts are stacked
+        if name.endswith("gate_up_proj_bias"):  # pairs reach the clamp
+            weight.data.normal_(std=3)
+        elif name.endswith("sinks"):
+            weight.data.normal_(std=1.5)
+        elif weight.dim() > 1:  # weights of experts are stacked
             weight.data.normal_(std=1.5 / weight.shape[-1] ** 0.5)
         else:
             weight.data.normal_(std=0.1)

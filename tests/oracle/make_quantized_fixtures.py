@@ -9,6 +9,7 @@ Each step needs a Python of its own, because the tools ask for different version
     autoawq       autoawq==0.2.9 transformers==4.51.3 "datasets<4"
     modelopt      "nvidia-modelopt[hf]==0.47.0"
     transformers  transformers==5.23.0 accelerate
+    gpt-oss       transformers==5.23.0
     expected      transformers==5.23.0 torch==2.14.0
 
 No step needs a GPU. The base models are not kept. Usage: make_quantized_fixtures.py STEP BASE [FOLDER]
@@ -194,6 +195,36 @@ def make_transformers(base, folder):
         (out / "config.json").write_text(json.dumps(config, indent=2, default=str) + "\n")
 
 
+def make_gpt_oss(base, folder):
+    """Rounds experts to MXFP4 here, because transformers' quantizer asks for kernels of a GPU, and writes them as gpt-oss has them."""
+    from transformers import AutoModelForCausalLM, GptOssConfig
+    yarn = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, truncate=False)
+    config = GptOssConfig(**SIZES | dict(num_hidden_layers=2), hidden_size=64, intermediate_size=96, num_attention_heads=4,
+                          num_key_value_heads=2, head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
+                          rope_parameters=yarn)
+    torch.manual_seed(3)
+    model, out = AutoModelForCausalLM.from_config(config, dtype=torch.float32), folder / "gpt_oss_mxfp4"
+    for name, weight in model.named_parameters():
+        std = 3 if name.endswith("gate_up_proj_bias") else 1.5 if name.endswith("sinks") else 0.1
+        weight.data.normal_(std=1.5 / weight.shape[-1] ** 0.5 if weight.dim() > 1 and not name.endswith("bias") else std)
+        if "norm" in name:
+            weight.data.add_(1)
+    model.to(torch.bfloat16).save_pretrained(out)
+    tensors = load_file(out / "model.safetensors")
+    for name in [name for name in tensors if name.endswith("_proj") and ".experts." in name]:
+        rows = float64(tensors.pop(name)).swapaxes(1, 2)
+        groups = rows.reshape(*rows.shape[:2], -1, 32)
+        scales = numpy.floor(numpy.log2(abs(groups).max(-1))) - 2
+        codes = abs(groups[..., None] / 2.0 ** scales[..., None, None] - E2M1).argmin(-1).astype(numpy.uint8)
+        tensors[name + "_blocks"] = torch.from_numpy(codes[..., ::2] | codes[..., 1::2] << 4)
+        tensors[name + "_scales"] = torch.from_numpy((scales + 127).astype(numpy.uint8))
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, out / "model.safetensors", {"format": "pt"})
+    config = json.loads((out / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 # ---- weights from the definitions of the formats, in float64
 
 
@@ -231,6 +262,13 @@ def of_floats4(t, name, codes):
     factor = 1 / t[name + "_global_scale"].item() if name + "_global_scale" in t else t.get(name + "_scale_2", torch.ones(())).item()
     scales = 2.0 ** (scales.numpy().astype(float) - 127) if scales.dtype == torch.uint8 else float64(scales)
     return weights * spread(scales, weights.shape) * factor
+
+
+def of_blocks(t, name):
+    codes = t[name + "_blocks"].numpy()
+    weights = E2M1[numpy.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:3], 32)]
+    weights = weights * 2.0 ** (t[name + "_scales"].numpy().astype(float) - 127)[..., None]
+    return weights.reshape(*codes.shape[:2], -1).swapaxes(1, 2)
 
 
 def of_packed(t, name, bits):
@@ -271,11 +309,13 @@ def dequantized(folder):
             weights[name] = of_floats4(t, name, name)
         elif tensor.dtype == torch.uint8 and name.endswith(".weight_packed"):
             weights[module + "weight"] = of_floats4(t, module + "weight", name)
+        elif name.endswith("_blocks"):
+            weights[name[:-len("_blocks")]] = of_blocks(t, name[:-len("_blocks")])
         elif name.endswith(".weight_packed"):
             weights[module + "weight"] = of_packed(t, module + "weight", bits)
         elif name.endswith(".qweight"):
             weights[module + "weight"] = of_columns(t, module, config)
-        elif name.endswith(".weight"):
+        elif name.endswith((".weight", "bias", "sinks")):
             weights[name] = float64(tensor)
     return weights
 
@@ -285,9 +325,9 @@ def dequantized(folder):
 
 def check_against_tools(folder, weights):
     """Compares weights with those that transformers and compressed-tensors unpack."""
-    from transformers import AutoModelForCausalLM, CompressedTensorsConfig, FineGrainedFP8Config
+    from transformers import AutoModelForCausalLM, CompressedTensorsConfig, FineGrainedFP8Config, Mxfp4Config
     method = json.loads((folder / "config.json").read_text())["quantization_config"]["quant_method"]
-    configs = {"compressed-tensors": CompressedTensorsConfig, "fp8": FineGrainedFP8Config}
+    configs = {"compressed-tensors": CompressedTensorsConfig, "fp8": FineGrainedFP8Config, "mxfp4": Mxfp4Config}
     if method not in configs:
         return "numpy alone"
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, quantization_config=configs[method](dequantize=True))
@@ -316,7 +356,7 @@ def write_expected(folder):
     prompt, runs = text_ids(1, 7)[0], []
     ids = None
     for dtype in (torch.float64, torch.bfloat16):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, experts_implementation="eager").eval()
         # The frequencies of RoPE are made anew, because from_config() rounds them to the dtype.
         model.load_state_dict({name: tensor.to(dtype) for name, tensor in state.items()}, strict=True)
         ids, logits = tokens_and_logits(model, prompt, ids)

@@ -9,6 +9,7 @@
 
 #include "tests/reference/model.h"
 #include "tests/reference/rounding.h"
+#include "tests/reference/stacked.h"
 
 namespace reference {
 namespace {
@@ -26,6 +27,7 @@ Coder coder_of(const Shape& s) {
 
 // Returns whether the entry is a product's weight in a layer, which the checkpoint has as codes.
 bool is_coded(const Shape& s, const Entry& e) {
+  if (s.family == "gpt_oss") return s.coding != Coding::kNone && e.shape.size() == 3;
   const bool router = e.name.ends_with("mlp.gate.weight") || e.name.ends_with("moe.gate.weight");
   return s.coding != Coding::kNone && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
          e.name.ends_with(".weight");
@@ -48,7 +50,19 @@ std::vector<Entry> entries_of(const Shape& s) {
     add("self_attn.k_proj.weight", {kv, s.hidden});
     add("self_attn.v_proj.weight", {kv, s.hidden});
     add("self_attn.o_proj.weight", {s.hidden, q});
-    if (has_experts(s, layer)) {
+    if (s.family == "gpt_oss") {
+      add("self_attn.q_proj.bias", {q});
+      add("self_attn.k_proj.bias", {kv});
+      add("self_attn.v_proj.bias", {kv});
+      add("self_attn.o_proj.bias", {s.hidden});
+      add("self_attn.sinks", {s.heads});
+      add("mlp.router.weight", {s.experts, s.hidden});
+      add("mlp.router.bias", {s.experts});
+      add("mlp.experts.gate_up_proj", {s.experts, s.hidden, 2 * s.ffn});
+      add("mlp.experts.gate_up_proj_bias", {s.experts, 2 * s.ffn});
+      add("mlp.experts.down_proj", {s.experts, s.ffn, s.hidden});
+      add("mlp.experts.down_proj_bias", {s.experts, s.hidden});
+    } else if (has_experts(s, layer)) {
       const bool mixtral = s.family == "mixtral";
       const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
       const int ffn = mixtral ? s.ffn : s.expert_ffn;
@@ -99,6 +113,8 @@ void append_value(std::string& bytes, double value, Type t) {
 // Returns the tensors of an entry as the checkpoint stores them.
 std::vector<Coder::Tensor> tensors_of(const Model& m, const Entry& e) {
   const std::vector<double>& w = m.weights.at(e.name);
+  if (is_coded(m.shape, e) && e.shape.size() == 3)
+    return stacked_tensors(coder_of(m.shape), e.name, w, m.scales.at(e.name), e.shape);
   if (is_coded(m.shape, e))
     return coder_of(m.shape).tensors(e.name, w, m.scales.at(e.name), e.shape[0], e.shape[1]);
   std::string bytes;
@@ -120,8 +136,8 @@ std::string read_file(const std::string& path) {
 
 json config_of(const Shape& s) {
   static const std::map<std::string, std::string> kNames = {
-      {"llama", "Llama"},     {"qwen2", "Qwen2"},        {"qwen3", "Qwen3"},
-      {"mistral", "Mistral"}, {"qwen3_moe", "Qwen3Moe"}, {"mixtral", "Mixtral"}};
+      {"llama", "Llama"},        {"qwen2", "Qwen2"},     {"qwen3", "Qwen3"},   {"mistral", "Mistral"},
+      {"qwen3_moe", "Qwen3Moe"}, {"mixtral", "Mixtral"}, {"gpt_oss", "GptOss"}};
   json c{{"architectures", {kNames.at(s.family) + "ForCausalLM"}},
          {"model_type", s.family},
          {"hidden_act", s.act},
@@ -150,11 +166,27 @@ json config_of(const Shape& s) {
     c["sliding_window"] = s.window;
     c["max_window_layers"] = s.window_from;
   }
+  if (s.family == "gpt_oss") {
+    c["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", s.rope_theta}};
+    if (s.yarn_rope)
+      c["rope_parameters"] = {{"rope_type", "yarn"},
+                              {"rope_theta", s.rope_theta},
+                              {"factor", 4.0},
+                              {"beta_fast", 32.0},
+                              {"beta_slow", 1.0},
+                              {"original_max_position_embeddings", 32},
+                              {"truncate", s.yarn_truncate}};
+    c["sliding_window"] = s.window;
+    for (int layer = 0; layer < s.layers; ++layer)
+      c["layer_types"].push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+  }
   if (s.experts > 0) {
-    c[s.family == "mixtral" ? "num_local_experts" : "num_experts"] = s.experts;
+    c[s.family != "qwen3_moe" ? "num_local_experts" : "num_experts"] = s.experts;
     c["num_experts_per_tok"] = s.top_k;
   }
-  if (s.coding != Coding::kNone) c["quantization_config"] = json::parse(coder_of(s).config());
+  if (s.coding != Coding::kNone)
+    c["quantization_config"] =
+        s.family == "gpt_oss" ? json{{"quant_method", "mxfp4"}} : json::parse(coder_of(s).config());
   if (s.family == "qwen3_moe") {
     c["moe_intermediate_size"] = s.expert_ffn;
     c["norm_topk_prob"] = s.norm_top_k;
@@ -207,19 +239,22 @@ Shape shape_of(const json& c) {
   s.rope_theta = rope.contains("rope_theta") ? rope["rope_theta"] : c["rope_theta"];
   s.llama3_rope = rope.value("rope_type", "default") == "llama3";
   s.yarn_rope = rope.value("rope_type", "default") == "yarn";
+  s.yarn_truncate = rope.value("truncate", true);
   const std::string type = c.contains("dtype") ? c["dtype"] : c["torch_dtype"];
   s.type = type == "float32" ? Type::kF32 : type == "float16" ? Type::kF16 : Type::kBf16;
   return s;
 }
 
-// Routers have no bias, so this function gives all tokens a common one. The first hidden value is 2 in every
-// embedding. No layer adds to it, and routers read it.
+// Most routers have no bias, so this function gives all tokens a common one. The first hidden value is 2 in
+// every embedding. No layer adds to it, and routers read it.
 void add_pull(Model& m, const std::vector<double>& pull) {
   const auto set_all = [](std::vector<double>& w, size_t begin, size_t step, size_t count, double value) {
     for (size_t i = 0; i < count; ++i) w[begin + i * step] = value;
   };
   const auto hidden = static_cast<size_t>(m.shape.hidden);
   for (auto& [name, w] : m.weights) {
+    if (name.ends_with("mlp.router.bias"))
+      for (size_t e = 0; e < pull.size(); ++e) w[e] = 2 * pull[e];
     if (name.ends_with("embed_tokens.weight")) set_all(w, 0, hidden, w.size() / hidden, 2);
     if (name.ends_with("post_attention_layernorm.weight")) w[0] = 1;
     if (name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight") || name.ends_with("w2.weight"))
@@ -244,10 +279,17 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     size_t count = 1;
     for (const int size : e.shape) count *= static_cast<size_t>(size);
     const bool norm = e.name.ends_with("norm.weight");
-    const double scale = norm || e.shape.size() == 1 ? 0.1 : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
+    // Sinks take a share of the softmax, and biases of gates reach the clamp.
+    const double scale = e.name.ends_with("sinks")               ? 1.5
+                         : e.name.ends_with("gate_up_proj_bias") ? 3
+                         : norm || e.shape.size() == 1 ? 0.1
+                                                       : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
-    if (is_coded(shape, e)) m.scales[e.name] = coder_of(shape).round(w, e.shape[0], e.shape[1]);
+    if (is_coded(shape, e) && e.shape.size() == 3)
+      m.scales[e.name] = round_stacked(coder_of(shape), w, e.shape);
+    else if (is_coded(shape, e))
+      m.scales[e.name] = coder_of(shape).round(w, e.shape[0], e.shape[1]);
     if (e.name.ends_with("_scale"))
       for (double& v : w) v = rounded(0.003 + std::abs(v) / 10, shape.type);
   }

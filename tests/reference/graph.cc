@@ -111,7 +111,7 @@ struct Pass {
         const size_t of_q = h * width, of_k = h / group * width,
                      first = window != 0 && t + 1 > window ? t + 1 - window : 0;
         std::vector<double> weight_of(t + 1);
-        double sum = 0;
+        double sum = op.inputs.size() > 4 ? std::exp(weight(op.inputs[4])[h]) : 0;
         for (size_t p = first; p <= t; ++p) {
           double score = 0;
           for (size_t i = 0; i < width; ++i) score += q[t][of_q + i] * k[p][of_k + i];
@@ -158,6 +158,11 @@ struct Pass {
         return joined(op, [](double a, double b) { return gelu(a) * b; });
       case OpKind::kGeluTanhMul:
         return joined(op, [](double a, double b) { return gelu_tanh(a) * b; });
+      case OpKind::kSwigluOai:
+        return joined(op, [](double a, double b) {
+          const double gate = std::min(a, 7.0);
+          return gate * sigmoid(1.702 * gate) * (std::clamp(b, -7.0, 7.0) + 1);
+        });
       case OpKind::kScale:
         return mapped(op.inputs[0], [&](double v) { return v * attr(op, "by"); });
       case OpKind::kSilu:

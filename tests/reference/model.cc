@@ -61,14 +61,15 @@ void rms_norm(double* x, size_t count, const Vector& w, double eps) {
 constexpr double kYarnFactor = 4, kYarnOriginal = 32;
 
 // Stretches frequencies by YaRN (Peng et al. 2023, section 3.2). The ramp lies between the indices of 32
-// turns and of 1 turn, rounded outwards.
+// turns and of 1 turn, which most models round outwards.
 void stretch_by_yarn(const Shape& s, Vector& f) {
   const auto index_of = [&](double turns) {
     return s.head_dim * std::log(kYarnOriginal / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(s.rope_theta));
   };
-  const double low = std::max(std::floor(index_of(32)), 0.0);
-  const double high = std::min(std::ceil(index_of(1)), s.head_dim - 1.0);
+  const double first = index_of(32), last = index_of(1);
+  const double low = std::max(s.yarn_truncate ? std::floor(first) : first, 0.0);
+  const double high = std::min(s.yarn_truncate ? std::ceil(last) : last, s.head_dim - 1.0);
   for (size_t i = 0; i < f.size(); ++i) {
     const double kept = 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     f[i] = kept * f[i] + (1 - kept) * f[i] / kYarnFactor;
@@ -128,21 +129,24 @@ void keep_e4m3(Vector& x, const Vector& scales, int head_dim) {
 }
 
 // Computes attention of one query row (Vaswani et al. 2017). Heads share keys and values (Ainslie et al.
-// 2023) and see a window of positions (Jiang et al. 2023).
+// 2023) and see a window of positions (Jiang et al. 2023). A head's sink, if any, is a score without a value
+// (Xiao et al. 2023; gpt-oss 2025).
 Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<Vector>& keys,
-              const std::vector<Vector>& values) {
+              const std::vector<Vector>& values, const Vector* sinks) {
   Vector out(q.size());
   const auto size = static_cast<size_t>(s.head_dim);
   for (size_t h = 0; h < static_cast<size_t>(s.heads); ++h) {
     const size_t from = h / static_cast<size_t>(s.heads / s.kv_heads) * size;
     Vector weight(keys.size());
-    double greatest = -INFINITY, total = 0;
+    const double sink = sinks ? (*sinks)[h] : -INFINITY;
+    double greatest = sink, total = 0;
     const size_t first = window == 0 || keys.size() <= window ? 0 : keys.size() - window;
     for (size_t p = first; p < keys.size(); ++p) {
       for (size_t i = 0; i < size; ++i) weight[p] += q[h * size + i] * keys[p][from + i];
       weight[p] /= std::sqrt(static_cast<double>(s.head_dim));
       greatest = std::max(greatest, weight[p]);
     }
+    if (sinks) total = std::exp(sink - greatest);
     for (size_t p = first; p < keys.size(); ++p) total += weight[p] = std::exp(weight[p] - greatest);
     for (size_t p = first; p < keys.size(); ++p)
       for (size_t i = 0; i < size; ++i) out[h * size + i] += weight[p] / total * values[p][from + i];
@@ -181,7 +185,7 @@ Routing route(const Shape& s, const Vector& logits) {
   double all = 0, chosen = 0;
   for (const double v : logits) all += std::exp(v - logit(0));
   for (int i = 0; i < s.top_k; ++i) chosen += std::exp(logit(i) - logit(0));
-  const bool normed = s.norm_top_k || s.family == "mixtral";
+  const bool normed = s.norm_top_k || s.family != "qwen3_moe";
   for (int i = 0; i < s.top_k; ++i) {
     r.experts.push_back(order[static_cast<size_t>(i)]);
     r.shares.push_back(std::exp(logit(i) - logit(0)) / (normed ? chosen : all));
@@ -190,12 +194,45 @@ Routing route(const Shape& s, const Vector& logits) {
   return r;
 }
 
+// Returns row `expert` of x times a stacked matrix [experts, inputs, outputs], plus the expert's bias.
+Vector stacked_linear(const Model& m, const std::string& name, size_t expert, const Vector& x,
+                      Rounding rounding) {
+  const Vector &w = m.weights.at(name), &bias = m.weights.at(name + "_bias");
+  const Vector in = rounded(x, rounding);
+  Vector y(bias.size() / static_cast<size_t>(m.shape.experts));
+  const double* matrix = &w[expert * x.size() * y.size()];
+  for (size_t n = 0; n < y.size(); ++n) {
+    for (size_t k = 0; k < x.size(); ++k) y[n] += matrix[k * y.size() + n] * in[k];
+    y[n] += bias[expert * y.size() + n];
+  }
+  return rounded(std::move(y), rounding);
+}
+
+// Returns the output of an expert of gpt-oss (2025). Even columns are gates, odd ones up.
+Vector gpt_oss_expert(const Model& m, const std::string& at, size_t expert, const Vector& x,
+                      Rounding rounding) {
+  constexpr double kLimit = 7, kGain = 1.702;
+  const Vector both = stacked_linear(m, at + "gate_up_proj", expert, x, rounding);
+  Vector act(both.size() / 2);
+  for (size_t i = 0; i < act.size(); ++i) {
+    const double gate = std::min(both[2 * i], kLimit), up = std::clamp(both[2 * i + 1], -kLimit, kLimit);
+    act[i] = gate / (1 + std::exp(-kGain * gate)) * (up + 1);
+  }
+  return stacked_linear(m, at + "down_proj", expert, act, rounding);
+}
+
 // Returns the chosen experts' outputs, each times its share (Shazeer et al. 2017). They are added in the
 // order of the choice.
 Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const Routing& routing,
                    Rounding rounding) {
   Vector out(x.size());
   const bool mixtral = m.shape.family == "mixtral";
+  for (size_t i = 0; m.shape.family == "gpt_oss" && i < routing.experts.size(); ++i) {
+    const Vector y =
+        gpt_oss_expert(m, at + "mlp.experts.", static_cast<size_t>(routing.experts[i]), x, rounding);
+    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.shares[i] * y[d];
+  }
+  if (m.shape.family == "gpt_oss") return out;
   for (size_t i = 0; i < routing.experts.size(); ++i) {
     const std::string expert =
         at + (mixtral ? "block_sparse_moe" : "mlp") + ".experts." + std::to_string(routing.experts[i]) + ".";
@@ -210,7 +247,7 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
 }  // namespace
 
 bool has_experts(const Shape& s, int layer) {
-  if (s.family == "mixtral") return true;
+  if (s.family == "mixtral" || s.family == "gpt_oss") return true;
   return s.family == "qwen3_moe" && (layer + 1) % s.sparse_step == 0 &&
          std::find(s.dense_layers.begin(), s.dense_layers.end(), layer) == s.dense_layers.end();
 }
@@ -227,7 +264,9 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
     xs.emplace_back(embeddings.begin() + id * s.hidden, embeddings.begin() + (id + 1) * s.hidden);
   for (int layer = 0; layer < s.layers; ++layer) {
     const std::string at = "model.layers." + std::to_string(layer) + ".";
-    const auto window = static_cast<size_t>(layer < s.window_from ? 0 : s.window);
+    const bool gpt_oss = s.family == "gpt_oss", windowed = gpt_oss ? layer % 2 == 0 : layer >= s.window_from;
+    const auto window = static_cast<size_t>(windowed ? s.window : 0);
+    const Vector* sinks = gpt_oss ? &m.weights.at(at + "self_attn.sinks") : nullptr;
     std::vector<Vector> keys, values;
     for (size_t p = 0; p < ids.size(); ++p) {
       Vector h = xs[p];
@@ -243,7 +282,8 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
       }
       keys.back() = rounded(std::move(keys.back()), cache);
       values.back() = rounded(std::move(values.back()), cache);
-      const Vector mixed = linear(m, at + "self_attn.o_proj", attend(s, window, q, keys, values), rounding);
+      const Vector mixed =
+          linear(m, at + "self_attn.o_proj", attend(s, window, q, keys, values, sinks), rounding);
       for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
     }
     const bool mixtral = s.family == "mixtral";
@@ -251,7 +291,8 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
       Vector h = xs[p], y;
       rms_norm(h.data(), hidden, m.weights.at(at + "post_attention_layernorm.weight"), s.eps);
       if (has_experts(s, layer)) {
-        const Vector gate = linear(m, at + (mixtral ? "block_sparse_moe.gate" : "mlp.gate"), h, rounding);
+        const std::string router = gpt_oss ? "mlp.router" : mixtral ? "block_sparse_moe.gate" : "mlp.gate";
+        const Vector gate = linear(m, at + router, h, rounding);
         const Routing routing = route(s, gate);
         y = mix_experts(m, at, h, routing, rounding);
         if (routings) (*routings)[p].push_back(routing);

@@ -15,7 +15,7 @@ enum class Type { kF32, kF16, kBf16 };
 const char* type_name(Type t);  // name in config.json: "float32", "float16" or "bfloat16"
 
 struct Shape {
-  std::string family = "llama";  // llama, seed_oss, qwen2, qwen3, mistral, qwen3_moe, mixtral
+  std::string family = "llama";  // llama, seed_oss, qwen2, qwen3, mistral, qwen3_moe, mixtral, gpt_oss
   int hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, layers = 2, ffn = 96, vocab = 100;
   int context = 128;
   Type type = Type::kF32;
@@ -25,6 +25,7 @@ struct Shape {
   bool yarn_rope = false;         // the frequencies of the seed_oss fixture
   int window = 0;                 // positions that a token sees, its own included, or 0 for all
   int window_from = 0;            // first layer with the window, in qwen2 and qwen3
+  bool yarn_truncate = true;      // the ramp of YaRN is between whole indices
   Coding coding = Coding::kNone;  // of layers' products, routers aside
   int code_group = 0;             // columns that share a scale of integers; 0: all columns of a row
   int code_bits = 4;              // of integers
@@ -32,10 +33,10 @@ struct Shape {
   bool e4m3_cache = false;        // keys and values are kept as 8-bit floats, with scales in the checkpoint
   double rope_theta = 10000, eps = 1e-5;
 
-  // Routers of qwen3_moe and mixtral choose top_k of the experts for each token.
+  // Routers of qwen3_moe, mixtral and gpt_oss choose top_k of the experts for each token.
   int experts = 0, top_k = 2;
-  // The fields below are those of qwen3_moe. Mixtral's experts have width ffn, their shares add up to 1, and
-  // every layer has experts.
+  // The fields below are those of qwen3_moe. Experts of the others have width ffn, their shares add up to 1,
+  // and every layer has experts. Layers 0, 2, … of gpt_oss have the window.
   int expert_ffn = 40;
   bool norm_top_k = true;         // the chosen experts' shares add up to 1
   int sparse_step = 1;            // every sparse_step-th layer has experts

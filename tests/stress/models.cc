@@ -32,7 +32,7 @@ RunOptions steps(std::vector<uint32_t> tokens) {
 // One dense family and one with experts load each type by 16-byte copies. Their loader alone differs from
 // that of the other families.
 TEST_CASE("no family has a race in any type of weights") {
-  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"})
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral", "gpt_oss"})
     for (const auto type : {reference::Type::kBf16, reference::Type::kF16, reference::Type::kF32}) {
       CAPTURE(std::string(family));
       CAPTURE(reference::type_name(type));

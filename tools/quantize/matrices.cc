@@ -30,7 +30,7 @@ std::map<std::string, bool> matrices_of_products(const OpGraph& graph) {
   for (const Op& op : graph.ops)
     for (const TensorId id : op.inputs) {
       const Tensor& tensor = graph.tensors[id];
-      if (is_product(op) && tensor.kind == TensorKind::kWeight && tensor.shape.size() > 1) weights[id] = true;
+      if (is_product(op) && is_matrix(tensor)) weights[id] = true;
     }
   for (const Op& op : graph.ops)
     if (!is_product(op) || gives_logits(graph, op))

@@ -73,8 +73,7 @@ class GraphWriter {
 
   // Returns the bytes at the step's symbols. Matrices of weights count with what their tiles hold beside.
   uint64_t bytes_of(const Tensor& t) const {
-    if (t.kind == TensorKind::kWeight && t.shape.size() > 1 && find_weight_type(t.dtype))
-      return packed_stack_bytes(t);
+    if (is_matrix(t) && find_weight_type(t.dtype)) return packed_stack_bytes(t);
     int64_t elements = 1;
     for (const Expr& dim : t.shape) elements *= evaluate(dim, step_.symbols);
     return static_cast<uint64_t>(elements * dtype_bytes(t.dtype));
