@@ -94,9 +94,9 @@ class _Logprobs(ctypes.Structure):
     _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP), ("rank", c_uint32)]
 
 
-class Logprob(collections.namedtuple("Logprob", "sampled top rank")):
-    """A sampled token's log-probability; pairs (id, log-probability) of the likeliest; how many logits are at least as
-    great as the token's."""
+# A sampled token's log-probability; pairs (id, log-probability) of the likeliest; how many logits are at least as great as
+# the token's.
+Logprob = collections.namedtuple("Logprob", "sampled top rank")
 
 
 class _Bias(ctypes.Structure):

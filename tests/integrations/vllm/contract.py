@@ -15,6 +15,7 @@ if current_platform.is_cuda():
     kind.get_device_capability = classmethod(lambda cls, device_id=0: interface.DeviceCapability(9, 0))
     kind.get_device_name = classmethod(lambda cls, device_id=0: "a GPU that is not there")
     kind.get_device_total_memory = classmethod(lambda cls, device_id=0: 80 << 30)
+    kind.device_count = classmethod(lambda cls: 2)
 
 
 def made(arguments):

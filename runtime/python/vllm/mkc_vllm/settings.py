@@ -1,5 +1,6 @@
 """What vLLM's settings must be, checked when vLLM starts. Everything else is refused with the reason."""
 import logging
+import os
 from pathlib import Path
 
 VERSION = "0.33"     # of vLLM, whose classes this package implements
@@ -19,6 +20,11 @@ class Unsupported(ValueError):
 def check_version(found):
     if found.split(".")[:2] != VERSION.split("."):
         raise Unsupported(f"vllm: found version {found}, expected {VERSION}.x, which mkc_vllm was made for")
+
+
+def ask_for_second_runner():
+    """Asks vLLM for the scheduler's messages in the form of its second model runner. vLLM would want Triton for them."""
+    os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "1")
 
 
 def _expect(name, found, expected):
@@ -65,6 +71,7 @@ def _check_architecture(model):
 def check(config):
     """Raises Unsupported for the first setting of a VllmConfig that mkc cannot serve."""
     _check_parallel(config.parallel_config)
+    _expect("use_v2_model_runner", config.use_v2_model_runner, (True,))
     _check_absent(config, ("lora_config", "speculative_config", "kv_transfer_config", "ec_transfer_config",
                            "diffusion_config", "watermark_config"))
     _check_model(config.model_config)

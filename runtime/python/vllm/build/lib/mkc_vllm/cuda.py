@@ -16,6 +16,12 @@ class CudaPlatform(VllmPlatform):
     served = False  # by mkc
 
     @classmethod
+    def pre_register_and_update(cls, parser=None):
+        super().pre_register_and_update(parser)
+        if os.environ.get("MKC_VLLM") == "cuda":
+            settings.ask_for_second_runner()
+
+    @classmethod
     def check_and_update_config(cls, vllm_config):
         if vllm_config.model_config is not None:
             cls.served = cls._take(vllm_config)

@@ -63,8 +63,7 @@ class ProcessorPlatform(Platform):
 
     @classmethod
     def pre_register_and_update(cls, parser=None):
-        # The scheduler's messages differ between the runners. vLLM asks for Triton before it takes the second form.
-        os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "1")
+        settings.ask_for_second_runner()
 
     @classmethod
     def check_and_update_config(cls, vllm_config):
