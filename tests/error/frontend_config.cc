@@ -85,7 +85,7 @@ TEST_CASE("quantized weights of an unknown method or format are refused") {
   CHECK(quantized("{}") == kFile +
                                ":4:3: error: quantization_config.quant_method is null, expected "
                                "\"compressed-tensors\" or \"fp8\" or \"gptq\" or \"awq\" or "
-                               "\"auto-round\" or \"modelopt\"");
+                               "\"auto-round\" or \"mxfp4\" or \"modelopt\"");
   CHECK(quantized("{" + method + "\"bitsandbytes\"}")
             .starts_with(at + "quant_method is \"bitsandbytes\", expected "));
   CHECK(quantized("{\"format\": \"int-quantized\", " + method + tensors + "}") ==
@@ -228,7 +228,8 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
 TEST_CASE("models of no known family are refused") {
   CHECK(changed("\"LlamaForCausalLM\"", "\"FooForCausalLM\"") ==
         kFile +
-            ":2:20: error: architectures names \"FooForCausalLM\", known are LlamaForCausalLM, "
+            ":2:20: error: architectures names \"FooForCausalLM\", known are GptOssForCausalLM, "
+            "LlamaForCausalLM, "
             "SeedOssForCausalLM, "
             "MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
             "Qwen3MoeForCausalLM");
