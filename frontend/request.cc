@@ -181,15 +181,18 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& in_file,
+                    const std::string& of_flag) {
+  const auto place = places.find(key);
+  if (place == places.end()) return Error{of_flag};
+  const Result<Source> source = read_source(place->second.file);  // for the line at fault
+  return error_at(place->second, in_file, source.ok() ? source.value().text : "");
+}
+
 Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& flag,
                     int64_t found, const std::string& expected) {
-  const auto place = places.find(key);
-  if (place != places.end()) {
-    const Result<Source> source = read_source(place->second.file);  // for the line at fault
-    return error_at(place->second, fmt::format("{} is {}, expected {}", key, found, expected),
-                    source.ok() ? source.value().text : "");
-  }
-  return Error{fmt::format("{}: error: found {}, expected {}", flag, found, expected)};
+  return setting_error(places, key, fmt::format("{} is {}, expected {}", key, found, expected),
+                       fmt::format("{}: error: found {}, expected {}", flag, found, expected));
 }
 
 Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {

@@ -13,8 +13,11 @@ namespace mkc {
 // The places of a model.yaml's settings, by key, such as "workers".
 using SettingPlaces = std::map<std::string, Loc>;
 
-// Returns the error of a setting that is out of bounds. Its place is in the model.yaml if `places` has the
-// key. Otherwise the error names the flag that gave the setting.
+// Returns the error of a setting: `in_file` at its place in the model.yaml if `places` has the key, and else
+// `of_flag` as it stands.
+Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& in_file,
+                    const std::string& of_flag);
+// Returns that error for a number out of bounds. `flag` is the one that gives the setting.
 Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& flag,
                     int64_t found, const std::string& expected);
 

@@ -20,15 +20,10 @@ namespace {
 constexpr double kMaxSeconds = 86400;
 constexpr uint32_t kMaxEvaluations = 1'000'000'000;
 
-std::vector<std::string> scheduler_names() {
+// Returns the names of choices.
+std::vector<std::string> names_of(const auto& choices, const auto& name_of) {
   std::vector<std::string> names;
-  for (const Scheduler scheduler : kSchedulers) names.emplace_back(scheduler_name(scheduler));
-  return names;
-}
-
-std::vector<std::string> activations_names() {
-  std::vector<std::string> names;
-  for (const Activations activations : kActivations) names.emplace_back(activations_name(activations));
+  for (const auto choice : choices) names.emplace_back(name_of(choice));
   return names;
 }
 
@@ -102,7 +97,7 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
                                         [&](Scheduler s) { return scheduler_name(s) == name; });
           },
           "static: no tickets; dynamic: workers claim tasks wherever possible; auto: by cost; default auto")
-      ->check(one_of(scheduler_names()));
+      ->check(one_of(names_of(kSchedulers, scheduler_name)));
   command
       .add_option_function<std::string>(
           "--activations",
@@ -110,9 +105,8 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
             o.activations = *std::ranges::find(kActivations, name, activations_name);
           },
           "what products of E4M3 weights and more than 32 tokens round activations to: bf16, fp8, or auto: "
-          "fp8 "
-          "where the checkpoint is made for it and simulated steps are shorter; default auto")
-      ->check(one_of(activations_names()));
+          "fp8 where the checkpoint is made for it and simulated steps are shorter; default auto")
+      ->check(one_of(names_of(kActivations, activations_name)));
   add_search_options(command, request.search);
   command
       .add_option(

@@ -62,11 +62,8 @@ uint32_t workers_of(const Compilation& c) {
 
 // Returns the error of a request for 8-bit activations.
 Error fp8_error(const CompileRequest& request, const std::string& why) {
-  const auto place = request.places.find("activations");
   const std::string message = "activations are fp8, " + why;
-  if (place == request.places.end()) return Error{"--activations: error: " + message};
-  const Result<Source> source = read_source(place->second.file);  // for the line at fault
-  return error_at(place->second, message, source.ok() ? source.value().text : "");
+  return setting_error(request.places, "activations", message, "--activations: error: " + message);
 }
 
 // Has products of E4M3 weights round their activations to 8-bit floats, as the user asks for.
