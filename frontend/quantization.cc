@@ -182,19 +182,6 @@ Status check_cache_scheme(const Document& config, const std::string& cache) {
                              {cache + ".dynamic", {bool_node(false), null_node()}}});
 }
 
-// Reads hf_quant_config.json, which ModelOpt writes.
-Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
-  const std::string path = directory + "/hf_quant_config.json";
-  if (!std::filesystem::exists(path)) return std::optional<Quantization>();
-  MKC_TRY(source, read_source(path));
-  MKC_TRY(document, parse_json(std::move(source)));
-  MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
-  Quantization quantization;
-  quantization.fp8_activations =
-      config_value(document, std::string(kModelopt) + ".quant_algo") == string_node("FP8");
-  return std::optional(quantization);
-}
-
 // Tells whether all groups of compressed-tensors with weights of 8-bit floats ask for such activations.
 bool groups_ask_for_fp8(const Document& config, const std::string& at) {
   bool some = false;
@@ -217,6 +204,18 @@ bool asks_for_fp8(const Document& config, const std::string& at, const std::stri
   if (method == "compressed-tensors") return groups_ask_for_fp8(config, at);
   if (method == "modelopt") return config_value(config, at + "quant_algo") == string_node("FP8");
   return method == "fp8" && !config_value(config, at + "activation_scheme").is(Node::Kind::kNull);
+}
+
+// Reads hf_quant_config.json, which ModelOpt writes.
+Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
+  const std::string path = directory + "/hf_quant_config.json";
+  if (!std::filesystem::exists(path)) return std::optional<Quantization>();
+  MKC_TRY(source, read_source(path));
+  MKC_TRY(document, parse_json(std::move(source)));
+  MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
+  Quantization quantization;
+  quantization.fp8_activations = asks_for_fp8(document, std::string(kModelopt) + ".", "modelopt");
+  return std::optional(quantization);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "runtime/artefact/tensor_view.h"
 #include "runtime/session/matrix_reader.h"
+#include "runtime/session/plain_rows.h"
 
 namespace mkrt {
 namespace {
@@ -38,8 +38,7 @@ std::vector<const StoredTensor*> tensors_of(const ManifestWeight& weight, const 
   std::vector<const StoredTensor*> tensors;
   for (const std::string& name : weight.sources) {
     if (!type || !weight_format(*type).coded()) {
-      const std::optional<TensorView> view = find_view(name);
-      tensors.push_back(checkpoint.find(view ? view->tensor : name));
+      tensors.push_back(find_plain(checkpoint, name));
       continue;
     }
     const uint64_t rows = weight.rows * weight.stack / weight.sources.size();
