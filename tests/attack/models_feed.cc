@@ -148,6 +148,7 @@ Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::
   request.options.max_requests = setting.max_requests;
   request.options.batch_invariant = c.batch_invariant;
   if (!c.batch_invariant) request.options.wgmma_from = c.wgmma_from;
+  request.options.activations = Activations::kBf16;  // what rows are compared with does not round to fp8
   request.options.kv_dtype = c.cache;
   request.options.ring = setting.ring;
   request.options.scheduler = setting.scheduler;
