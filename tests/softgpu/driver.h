@@ -29,6 +29,7 @@ enum : int {
   kMisalignedAddress = 716,
   kLaunchFailed = 719,
   kTooManyBlocks = 720,
+  kNotSupported = 801,
   kCaptureUnsupported = 900,
 };
 

@@ -58,6 +58,12 @@ inline float put_scale_of(mkrt::ScaleType type, float scale, char* to) {
   return std::ldexp(1.0f, exponent);
 }
 
+// Stores the scale of a row behind each of its K slices, where the format has such scales.
+inline void put_row_scale(const mkrt::PackedShape& s, char* packed, uint64_t row, float scale) {
+  for (uint64_t k_slice = 0; k_slice < mkrt::kKSlices && s.format.scale_bytes != 0; ++k_slice)
+    std::memcpy(packed + scale_offset(s, row, k_slice), &scale, sizeof(scale));
+}
+
 // Stores the scales and the zero point of an element. Returns the product of the scales. Scales differ
 // between rows and groups of columns.
 inline float put_scales(const mkrt::PackedShape& s, char* packed, uint64_t row, uint64_t col, uint64_t salt) {
@@ -66,8 +72,7 @@ inline float put_scales(const mkrt::PackedShape& s, char* packed, uint64_t row, 
   float of_row = 1;
   if (format.scale_bytes != 0)
     of_row = format.grouped() ? std::ldexp(1.0f, -static_cast<int>(row % 3)) : 0.0011f * some(row);
-  for (uint64_t k_slice = 0; k_slice < mkrt::kKSlices && format.scale_bytes != 0; ++k_slice)
-    std::memcpy(packed + scale_offset(s, row, k_slice), &of_row, sizeof(of_row));
+  put_row_scale(s, packed, row, of_row);
   if (!format.grouped()) return of_row;
   const uint64_t group = col / format.group_cols;
   if (format.zeros) packed[group_zero_offset(s, row, col)] = static_cast<char>(zero_of(format, row, group));

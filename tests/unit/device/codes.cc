@@ -77,8 +77,7 @@ Coded all_codes(WeightType type, const Numbers& numbers) {
   std::vector<float> of_groups(kCols, 1);  // by column, of the rows that share them
   for (uint32_t row = 0; row < kRows; ++row) {
     const float of_row = s.format.scale_bytes != 0 ? scales.of_row(s.format) : 1;
-    for (uint64_t k_slice = 0; k_slice < mkrt::kKSlices && s.format.scale_bytes != 0; ++k_slice)
-      std::memcpy(packed + scale_offset(s, row, k_slice), &of_row, sizeof(of_row));
+    put_row_scale(s, packed, row, of_row);
     for (uint32_t col = 0; col < kCols; ++col) {
       if (s.format.grouped() && row % s.format.group_rows == 0)
         of_groups[col] = col % s.format.group_cols == 0
