@@ -52,7 +52,10 @@ Status check_plain(const Compilation& c) {
   if (node.is(Node::Kind::kNull))
     return Error{fmt::format("{}: error: has hf_quant_config.json, expected weights that are not quantized",
                              c.request.checkpoint)};
-  return config.error(node.place, "quantization_config is there, expected weights that are not quantized");
+  return config.error(
+      node.place,
+      fmt::format("quantization_config has quant_method {}, expected weights that are not quantized",
+                  describe(config_value(config, "quantization_config.quant_method"))));
 }
 
 Result<Original> open_original(const Arguments& a) {
@@ -61,8 +64,8 @@ Result<Original> open_original(const Arguments& a) {
   Original original{std::move(compilation), {}, {}, {}};
   MKC_TRY_STATUS(check_plain(original.compilation));
   MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
-  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.keep));
-  MKC_TRY(shards, plan_shards(original.checkpoint(), format_of(a), matrices.quantized));
+  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.keep, format_of(a)));
+  MKC_TRY(shards, plan_shards(original.checkpoint(), *matrices.format, matrices.quantized));
   original.matrices = std::move(matrices);
   original.shards = std::move(shards);
   if (a.held_out.empty()) return original;
@@ -86,7 +89,7 @@ void print_tensor(const ShardSource& source, const Format& format, const SquareS
 
 // Writes the folder, and returns the sums of all quantized matrices.
 Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
-  const Format& format = format_of(a);
+  const Format& format = *original.matrices.format;
   MKC_TRY(folder, OutputFolder::create(a.out));
   MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder.path()));
   MKC_TRY_STATUS(write_config(original.config(), format, original.matrices.left_out, folder.path()));

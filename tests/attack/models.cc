@@ -1,8 +1,8 @@
 // attack_models checks random models and settings against float64, and settings against each other bit by
 // bit. Each case runs in a process of its own.
 //
-//   attack_models --seed 1 --count 1000 [--from 0] [--coding mxfp4] [--report models.jsonl] [--seconds 120]
-//     [--quiet]
+//   attack_models --seed 1 --count 1000 [--from 0] [--family gpt_oss] [--coding mxfp4]
+//     [--report models.jsonl] [--seconds 120] [--quiet]
 //
 // The report gets a line of JSON for each case, and the summary says where to go on. Exit status 1: some case
 // was wrong, failed, crashed or timed out.
@@ -31,8 +31,8 @@ struct Arguments {
   uint64_t seed = 1, count = 100, from = 0;
   uint32_t seconds = 200;  // processor time that a case may take
   std::string report;
-  std::string keep;                         // directory for checkpoints of cases that fail; "": none
-  std::optional<reference::Coding> coding;  // of the weights of all cases
+  std::string keep;  // directory for checkpoints of cases that fail; "": none
+  Asked asked;
   bool quiet = false;
 };
 
@@ -88,6 +88,13 @@ struct Totals {
   }
 };
 
+std::string options_of(const Asked& asked) {
+  std::string options;
+  if (asked.family) options += " --family " + *asked.family;
+  if (asked.coding) options += fmt::format(" --coding '{}'", reference::coding_name(*asked.coding));
+  return options;
+}
+
 void print(const Totals& totals, const Arguments& arguments, double seconds) {
   fmt::print("cases {} to {} of seed {}, {:.0f} s\n", arguments.from, arguments.from + arguments.count - 1,
              arguments.seed, seconds);
@@ -97,7 +104,8 @@ void print(const Totals& totals, const Arguments& arguments, double seconds) {
              totals.rows, totals.worst, totals.bit_rows);
   for (const auto& [error, count] : totals.refusals) fmt::print("  refused {} times: {}\n", count, error);
   for (const uint64_t number : totals.bad)
-    fmt::print("  again: --seed {} --from {} --count 1\n", arguments.seed, number);
+    fmt::print("  again: --seed {} --from {} --count 1{}\n", arguments.seed, number,
+               options_of(arguments.asked));
   fmt::print("go on with --from {}\n", arguments.from + arguments.count);
 }
 
@@ -111,7 +119,7 @@ int run(const Arguments& arguments) {
   const Clock::time_point begun = Clock::now();
   Totals totals;
   for (uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
-    const ModelCase c = make_case(arguments.seed, number, arguments.coding);
+    const ModelCase c = make_case(arguments.seed, number, arguments.asked);
     const Clock::time_point case_begun = Clock::now();
     const CaseResult r = run_case_apart(c, directory, arguments.seconds);
     totals.add(c, r);
@@ -156,9 +164,19 @@ int main(int argc, char** argv) {
   app.add_option("--keep", arguments.keep, "directory for the checkpoints of cases that fail");
   std::map<std::string, reference::Coding> codings;
   for (const reference::Coding coding : reference::kCodings) codings[reference::coding_name(coding)] = coding;
-  app.add_option("--coding", arguments.coding, "coding of the weights of all cases; default: random, or none")
+  app.add_option("--family", arguments.asked.family, "of all cases; default: random")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(mkc::attack::kFamilies), std::end(mkc::attack::kFamilies))));
+  app.add_option("--coding", arguments.asked.coding,
+                 "coding of the weights of all cases; default: random, or none")
       ->transform(CLI::CheckedTransformer(codings));
   app.add_flag("--quiet", arguments.quiet, "print only cases that fail, and the summary");
   CLI11_PARSE(app, argc, argv);
+  const auto& [family, coding] = arguments.asked;
+  if (family && coding && !mkc::attack::may_have(*family, *coding)) {
+    fmt::print(stderr, "attack_models: error: checkpoints of {} have no coding {}\n", *family,
+               reference::coding_name(*coding));
+    return 1;
+  }
   return mkc::attack::run(arguments);
 }

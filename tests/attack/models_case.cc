@@ -55,8 +55,20 @@ void choose_attention(Dice& dice, uint64_t number, Shape& s) {
   if (may_have_window && dice.one_in(2)) s.window = static_cast<int>(dice.between(1, s.context));
 }
 
+// Chooses what gpt_oss alone has. Large sinks leave nothing to the values, and small ones take no share.
+void choose_gpt_oss(Dice& dice, Shape& s) {
+  s.layers = dice.of<int>({1, 2, 2, 3});
+  if (!dice.one_in(8)) s.window = static_cast<int>(dice.between(1, dice.one_in(2) ? 24 : s.context));
+  s.window_from = static_cast<int>(dice.between(0, 1));
+  s.attention_bias = !dice.one_in(4);
+  s.sink_spread = dice.of<double>({0.1, 1.5, 1.5, 30, 3000});
+  s.gate_bias_spread = dice.of<double>({0.1, 3, 3, 10});
+  s.yarn_rope = dice.one_in(2);
+  s.yarn_truncate = dice.one_in(2);
+}
+
 void choose_experts(Dice& dice, Shape& s) {
-  if (s.family != "qwen3_moe" && s.family != "mixtral") return;
+  if (s.family != "qwen3_moe" && s.family != "mixtral" && s.family != "gpt_oss") return;
   s.experts = static_cast<int>(dice.between(2, dice.one_in(4) ? 40 : 9));
   s.top_k = static_cast<int>(dice.between(1, std::min(s.experts, 8)));
   s.expert_ffn = dice.width(90);
@@ -64,9 +76,17 @@ void choose_experts(Dice& dice, Shape& s) {
   s.norm_top_k = dice.one_in(2);
 }
 
-Shape choose_shape(Dice& dice, uint64_t number) {
+std::string choose_family(Dice& dice, const Asked& asked) {
+  if (asked.family) return *asked.family;
+  std::vector<std::string> families;
+  for (const char* family : kFamilies)
+    if (!asked.coding || may_have(family, *asked.coding)) families.emplace_back(family);
+  return dice.of(families);
+}
+
+Shape choose_shape(Dice& dice, uint64_t number, const Asked& asked) {
   Shape s;
-  s.family = dice.of<std::string>({"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"});
+  s.family = choose_family(dice, asked);
   s.type = dice.of<Type>({Type::kF32, Type::kBf16, Type::kBf16, Type::kF16});
   s.layers = dice.one_in(3) ? 2 : 1;
   choose_attention(dice, number, s);
@@ -76,6 +96,7 @@ Shape choose_shape(Dice& dice, uint64_t number) {
   s.tied = dice.one_in(3);
   s.llama3_rope = s.family == "llama" && dice.one_in(4);
   choose_experts(dice, s);
+  if (s.family == "gpt_oss") choose_gpt_oss(dice, s);
   return s;
 }
 
@@ -159,23 +180,29 @@ void choose_coding(Dice& dice, std::optional<reference::Coding> asked, Shape& s)
   using enum reference::Coding;
   s.coding = dice.of(std::vector(std::begin(reference::kCodings), std::end(reference::kCodings)));
   if (asked) s.coding = *asked;
+  const bool stacked = s.family == "gpt_oss";
+  if (stacked) s.coding = kMxfp4;
   s.code_group = dice.of<int>({0, 32, 64});
   s.code_bits = s.coding == kAwq ? 4 : dice.of<int>({4, 8});
   s.code_zeros = dice.one_in(2);
   const reference::Coder coder{s.coding, s.type, s.code_group, s.code_bits, s.code_zeros};
   const int multiple = coder.multiple();
   const auto fit = [&](int& size) { size = (size + multiple - 1) / multiple * multiple; };
-  while (s.heads * s.head_dim % multiple != 0) s.heads += s.kv_heads;
+  while (!stacked && s.heads * s.head_dim % multiple != 0) s.heads += s.kv_heads;
   fit(s.hidden), fit(s.ffn), fit(s.expert_ffn);
 }
 
 }  // namespace
 
-ModelCase make_case(uint64_t seed, uint64_t number, std::optional<reference::Coding> coding) {
+bool may_have(const std::string& family, reference::Coding coding) {
+  return family != "gpt_oss" || coding == reference::Coding::kMxfp4;
+}
+
+ModelCase make_case(uint64_t seed, uint64_t number, const Asked& asked) {
   Dice dice{std::mt19937_64(seed * 1'000'003 + number)};
   ModelCase c;
   c.number = number;
-  c.shape = choose_shape(dice, number);
+  c.shape = choose_shape(dice, number, asked);
   c.weights_seed = static_cast<uint32_t>(dice.between(1, 1 << 30));
   if (dice.one_in(2)) c.cache = dice.of<DType>({DType::f32, DType::bf16, DType::f16, DType::e4m3});
   c.shape.e4m3_cache = c.cache == DType::e4m3;
@@ -184,7 +211,8 @@ ModelCase make_case(uint64_t seed, uint64_t number, std::optional<reference::Cod
   c.lengths = choose_lengths(dice, c.shape);
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
   for (int i = 0; i < 2; ++i) c.settings.push_back(choose_setting(dice));
-  if (dice.one_in(4) || coding) choose_coding(dice, coding, c.shape);
+  if (dice.one_in(c.shape.family == "gpt_oss" ? 2 : 4) || asked.coding)
+    choose_coding(dice, asked.coding, c.shape);
   return c;
 }
 
@@ -201,6 +229,12 @@ std::string to_json(const ModelCase& c) {
                    {"vocab", s.vocab},
                    {"context", s.context},
                    {"window", s.window},
+                   {"window_from", s.window_from},
+                   {"attention_bias", s.attention_bias},
+                   {"sink_spread", s.sink_spread},
+                   {"gate_bias_spread", s.gate_bias_spread},
+                   {"yarn", s.yarn_rope},
+                   {"yarn_truncate", s.yarn_truncate},
                    {"tied", s.tied},
                    {"experts", s.experts},
                    {"top_k", s.top_k},

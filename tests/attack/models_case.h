@@ -43,8 +43,21 @@ struct ModelCase {
   std::vector<Setting> settings;
 };
 
-// `coding` is that of the weights; nothing: a random one in one case of four, else none.
-ModelCase make_case(uint64_t seed, uint64_t number, std::optional<reference::Coding> coding = {});
+// The families that cases have.
+inline constexpr const char* kFamilies[] = {"llama",     "qwen2",   "qwen3",  "mistral",
+                                            "qwen3_moe", "mixtral", "gpt_oss"};
+
+// Asked is what all cases have instead of a random choice.
+struct Asked {
+  std::optional<std::string> family;
+  std::optional<reference::Coding> coding;  // of the weights; nothing: a random one, or none
+};
+
+// Tells whether checkpoints of a family may have a coding. Those of gpt_oss have MXFP4 alone.
+bool may_have(const std::string& family, reference::Coding coding);
+
+// Requires a family that may have the coding, where both are asked for.
+ModelCase make_case(uint64_t seed, uint64_t number, const Asked& asked = {});
 
 // Returns one JSON object.
 std::string to_json(const ModelCase& c);

@@ -84,3 +84,17 @@ TEST_CASE("a family's stacked weight has both a stack and the expert's place in 
   CHECK(error_of("{e}.w2.weight\"", "0.w2.weight\"") ==
         "f.yaml:68:25: error: weight e_down has a stack without {e}");
 }
+
+TEST_CASE("what the code of gpt-oss's gate has as constants, and a missing rope, are refused at their key") {
+  const auto config = read_source(MKC_SOURCE_DIR "/tests/fixtures/models/gpt_oss/config.json");
+  REQUIRE(config.ok());
+  const auto error_of = [&](const std::string& from, const std::string& to) {
+    return headline(graph_of(edited(config.value().text, from, to)));
+  };
+  CHECK(error_of("\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8.0") == kFile);
+  CHECK(error_of("\"swiglu_alpha\": 1.702", "\"swiglu_alpha\": 1.5") == kFile);
+  CHECK(error_of("\"full_attention\"", "\"chunked_attention\"") == kFile);
+  CHECK(error_of("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5") == kFile);
+  CHECK(error_of("\"rope_parameters\"", "\"rope_elsewhere\"") == kFile);
+  CHECK(error_of("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3") == kFile);
+}

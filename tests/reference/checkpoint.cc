@@ -51,10 +51,12 @@ std::vector<Entry> entries_of(const Shape& s) {
     add("self_attn.v_proj.weight", {kv, s.hidden});
     add("self_attn.o_proj.weight", {s.hidden, q});
     if (s.family == "gpt_oss") {
-      add("self_attn.q_proj.bias", {q});
-      add("self_attn.k_proj.bias", {kv});
-      add("self_attn.v_proj.bias", {kv});
-      add("self_attn.o_proj.bias", {s.hidden});
+      if (s.attention_bias) {
+        add("self_attn.q_proj.bias", {q});
+        add("self_attn.k_proj.bias", {kv});
+        add("self_attn.v_proj.bias", {kv});
+        add("self_attn.o_proj.bias", {s.hidden});
+      }
       add("self_attn.sinks", {s.heads});
       add("mlp.router.weight", {s.experts, s.hidden});
       add("mlp.router.bias", {s.experts});
@@ -177,8 +179,10 @@ json config_of(const Shape& s) {
                               {"original_max_position_embeddings", 32},
                               {"truncate", s.yarn_truncate}};
     c["sliding_window"] = s.window;
-    for (int layer = 0; layer < s.layers; ++layer)
-      c["layer_types"].push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+    c["attention_bias"] = s.attention_bias;
+    // Layers 0, 2, … have the window where the config does not say which.
+    for (int layer = 0; s.window_from != 0 && layer < s.layers; ++layer)
+      c["layer_types"].push_back(is_windowed(s, layer) ? "sliding_attention" : "full_attention");
   }
   if (s.experts > 0) {
     c[s.family != "qwen3_moe" ? "num_local_experts" : "num_experts"] = s.experts;
@@ -227,6 +231,9 @@ Shape shape_of(const json& c) {
   s.tied = c["tie_word_embeddings"];
   s.eps = c["rms_norm_eps"];
   if (c.contains("sliding_window") && !c["sliding_window"].is_null()) s.window = c["sliding_window"];
+  s.attention_bias = c.value("attention_bias", s.attention_bias);
+  if (s.family == "gpt_oss" && c.contains("layer_types"))
+    s.window_from = c["layer_types"][0] == "sliding_attention" ? 0 : 1;
   // transformers 5 names Qwen3-MoE's experts as Mixtral's are.
   s.experts = c.value("num_experts", c.value("num_local_experts", 0));
   s.top_k = c.value("num_experts_per_tok", s.top_k);
@@ -280,8 +287,8 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     for (const int size : e.shape) count *= static_cast<size_t>(size);
     const bool norm = e.name.ends_with("norm.weight");
     // Sinks take a share of the softmax, and biases of gates reach the clamp.
-    const double scale = e.name.ends_with("sinks")               ? 1.5
-                         : e.name.ends_with("gate_up_proj_bias") ? 3
+    const double scale = e.name.ends_with("sinks")               ? shape.sink_spread
+                         : e.name.ends_with("gate_up_proj_bias") ? shape.gate_bias_spread
                          : norm || e.shape.size() == 1 ? 0.1
                                                        : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)

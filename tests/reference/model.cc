@@ -246,6 +246,10 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
 
 }  // namespace
 
+bool is_windowed(const Shape& s, int layer) {
+  return layer >= s.window_from && (s.family != "gpt_oss" || (layer - s.window_from) % 2 == 0);
+}
+
 bool has_experts(const Shape& s, int layer) {
   if (s.family == "mixtral" || s.family == "gpt_oss") return true;
   return s.family == "qwen3_moe" && (layer + 1) % s.sparse_step == 0 &&
@@ -264,8 +268,8 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
     xs.emplace_back(embeddings.begin() + id * s.hidden, embeddings.begin() + (id + 1) * s.hidden);
   for (int layer = 0; layer < s.layers; ++layer) {
     const std::string at = "model.layers." + std::to_string(layer) + ".";
-    const bool gpt_oss = s.family == "gpt_oss", windowed = gpt_oss ? layer % 2 == 0 : layer >= s.window_from;
-    const auto window = static_cast<size_t>(windowed ? s.window : 0);
+    const bool gpt_oss = s.family == "gpt_oss";
+    const auto window = static_cast<size_t>(is_windowed(s, layer) ? s.window : 0);
     const Vector* sinks = gpt_oss ? &m.weights.at(at + "self_attn.sinks") : nullptr;
     std::vector<Vector> keys, values;
     for (size_t p = 0; p < ids.size(); ++p) {

@@ -20,11 +20,13 @@ struct Shape {
   int context = 128;
   Type type = Type::kF32;
   bool tied = false;
-  std::string act = "silu";       // hidden_act: silu, gelu, gelu_pytorch_tanh
-  bool llama3_rope = false;       // the frequencies of Llama 3.1
-  bool yarn_rope = false;         // the frequencies of the seed_oss fixture
-  int window = 0;                 // positions that a token sees, its own included, or 0 for all
-  int window_from = 0;            // first layer with the window, in qwen2 and qwen3
+  std::string act = "silu";  // hidden_act: silu, gelu, gelu_pytorch_tanh
+  bool llama3_rope = false;  // the frequencies of Llama 3.1
+  bool yarn_rope = false;    // the frequencies of the seed_oss fixture
+  int window = 0;            // positions that a token sees, its own included, or 0 for all
+  // The first layer with the window. All behind it have the window in qwen2 and qwen3, and every second in
+  // gpt_oss.
+  int window_from = 0;
   bool yarn_truncate = true;      // the ramp of YaRN is between whole indices
   Coding coding = Coding::kNone;  // of layers' products, routers aside
   int code_group = 0;             // columns that share a scale of integers; 0: all columns of a row
@@ -35,14 +37,20 @@ struct Shape {
 
   // Routers of qwen3_moe, mixtral and gpt_oss choose top_k of the experts for each token.
   int experts = 0, top_k = 2;
+  // The fields below are those of gpt_oss.
+  bool attention_bias = true;
+  double sink_spread = 1.5;     // standard deviation of random sinks
+  double gate_bias_spread = 3;  // standard deviation of random biases of gates, which the gates clamp at 7
+
   // The fields below are those of qwen3_moe. Experts of the others have width ffn, their shares add up to 1,
-  // and every layer has experts. Layers 0, 2, … of gpt_oss have the window.
+  // and every layer has experts.
   int expert_ffn = 40;
   bool norm_top_k = true;         // the chosen experts' shares add up to 1
   int sparse_step = 1;            // every sparse_step-th layer has experts
   std::vector<int> dense_layers;  // these layers have none
 };
 bool has_experts(const Shape& shape, int layer);
+bool is_windowed(const Shape& shape, int layer);  // if the shape has a window
 
 // Model holds weights by their checkpoint names, row-major, rounded to the model's type.
 struct Model {

@@ -58,6 +58,18 @@ TEST_CASE("codes and the scales of their rows are read without a race") {
   }
 }
 
+TEST_CASE("stacked codes of experts, their biases and sinks are read without a race") {
+  TinyModel model;
+  model.shape.family = "gpt_oss";
+  model.shape.experts = 5;
+  model.shape.window = 5;
+  model.shape.layers = 2;
+  model.shape.hidden = 64;
+  model.shape.ffn = 576;  // two tiles of a strip
+  model.shape.coding = reference::Coding::kMxfp4;
+  check_clean(model, steps({1, 7, 16, 20, 1}), {0, 1});
+}
+
 TEST_CASE("sizes that fill no tile, odd heads and two layers have no race, whatever the number of workers") {
   for (const uint32_t workers : {1u, 2u, 7u}) {
     CAPTURE(workers);

@@ -58,14 +58,35 @@ constexpr Format kFormats[] = {
      .scale_dtype = "U8"},
 };
 
+// The experts of gpt-oss as transformers 5.23 reads them (quantizers/quantizer_mxfp4.py).
+constexpr Format kStacked{.name = "mxfp4",
+                          .stored = "mxfp4",
+                          .strategy = "group",
+                          .code = CodeType::kE2m1,
+                          .bits = 4,
+                          .scale = ScaleType::kE8m0,
+                          .block_rows = 1,
+                          .block_cols = 32,
+                          .col_quantum = 32,
+                          .code_dtype = "U8",
+                          .code_suffix = "_blocks",
+                          .scale_dtype = "U8",
+                          .scale_suffix = "_scales",
+                          .stacked = true};
+
 }  // namespace
 
 std::span<const Format> formats() {
   return kFormats;
 }
 
+const Format* find_stacked(const Format& format) {
+  return std::string_view(format.name) == kStacked.name ? &kStacked : nullptr;
+}
+
 nlohmann::ordered_json config_of(const Format& format, const std::vector<std::string>& left_out) {
   using nlohmann::ordered_json;
+  if (format.stacked) return {{"quant_method", format.stored}, {"modules_to_not_convert", left_out}};
   ordered_json weights{{"num_bits", format.bits},
                        {"type", format.code == CodeType::kInt4 ? "int" : "float"},
                        {"symmetric", true},

@@ -1,4 +1,4 @@
-// The formats that mkc quantize writes, as compressed-tensors 0.20 defines them.
+// The formats that mkc quantize writes, as compressed-tensors 0.20 defines them, and the form of gpt-oss.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class ScaleType : uint8_t { kBf16, kE8m0 };
 
 struct Format {
   const char* name;    // of --format
-  const char* stored;  // `format` of compressed-tensors
+  const char* stored;  // `format` of compressed-tensors, or `quant_method` of stacked matrices
   const char* strategy;
   CodeType code;
   uint32_t bits;  // of a code
@@ -25,6 +25,8 @@ struct Format {
   const char* code_dtype;   // of the tensor of codes
   const char* code_suffix;  // of its name behind "weight"
   const char* scale_dtype;
+  const char* scale_suffix = "_scale";
+  bool stacked = false;  // for stacked matrices (rows.h) alone
 
   uint64_t scale_bytes() const { return scale == ScaleType::kBf16 ? 2 : 1; }
   // Columns of a block, and blocks of the columns, of a matrix with `cols` columns.
@@ -32,8 +34,11 @@ struct Format {
   uint64_t blocks(uint64_t cols) const { return (cols + width(cols) - 1) / width(cols); }
 };
 
-// Returns all formats.
+// Returns all formats of matrices.
 std::span<const Format> formats();
+
+// Returns the format of stacked matrices that --format of this name stands for; nullptr: there is none.
+const Format* find_stacked(const Format& format);
 
 // Returns quantization_config. `left_out` names the modules that are not quantized.
 nlohmann::ordered_json config_of(const Format& format, const std::vector<std::string>& left_out);

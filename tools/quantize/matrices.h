@@ -11,7 +11,8 @@
 namespace mkc::quantize {
 
 struct Matrices {
-  std::set<std::string> quantized;    // the checkpoint's names of matrices, "MODULE.weight"
+  const Format* format = nullptr;     // of all quantized matrices
+  std::set<std::string> quantized;    // the checkpoint's names of matrices
   std::vector<std::string> left_out;  // modules with a matrix of a product that stays as it is, sorted
 };
 
@@ -19,7 +20,11 @@ struct Matrices {
 // logits; routers, whose product chooses experts; and modules that a pattern of `keep` names.
 //
 // A pattern is a name of a module, of its end, or of what it lies in; `*` is any text, and "re:…" a regular
-// expression. Errors: a pattern that is no regular expression, or that names no matrix of a product.
-Result<Matrices> choose_matrices(const OpGraph& graph, const std::vector<std::string>& keep);
+// expression. Stacked experts (rows.h) that no pattern names get the form of gpt-oss, where `format` has it.
+// All other matrices then stay as they are, because that form has no others.
+//
+// Errors: a pattern that is no regular expression, or that names no matrix of a product.
+Result<Matrices> choose_matrices(const OpGraph& graph, const std::vector<std::string>& keep,
+                                 const Format& format);
 
 }  // namespace mkc::quantize

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/session/matrix_reader.h"
+#include "tools/quantize/rows.h"
 
 namespace mkc::quantize {
 namespace {
@@ -21,14 +22,30 @@ using mkrt::StoredTensor;
 constexpr uint64_t kAlignment = 8;  // of the data behind the header
 
 Status check_matrix(const StoredTensor& t, const Format& format) {
-  if (!mkrt::is_float(t) || t.shape.size() != 2)
+  const bool stacked = t.shape.size() == 3;
+  if (!mkrt::is_float(t) || (t.shape.size() != 2 && !stacked))
     return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected a matrix of F32, F16 or BF16",
                              t.file, t.name, t.dtype, fmt::join(t.shape, ", "))};
-  if (static_cast<uint64_t>(t.shape[1]) % format.col_quantum == 0) return {};
-  return Error{fmt::format(
-      "{}: error: tensor \"{}\" has {} columns, expected a multiple of {} for {}; --keep {} "
-      "leaves it as it is",
-      t.file, t.name, t.shape[1], format.col_quantum, format.name, t.name.substr(0, t.name.rfind('.')))};
+  const std::string keep = fmt::format("--keep {} leaves it as it is", t.name.substr(0, t.name.rfind('.')));
+  if (stacked && !format.stacked)
+    return Error{
+        fmt::format("{}: error: tensor \"{}\" has all experts, for which {} has no form, expected mxfp4; {}",
+                    t.file, t.name, format.name, keep)};
+  const uint64_t cols = rows_of(t).cols;
+  if (cols % format.col_quantum == 0) return {};
+  return Error{fmt::format("{}: error: tensor \"{}\" has {} {}, expected a multiple of {} for {}; {}", t.file,
+                           t.name, cols, stacked ? "inputs" : "columns", format.col_quantum, format.name,
+                           keep)};
+}
+
+// Returns the shapes of the tensors of codes and scales. `words` are the elements of codes of one row.
+std::pair<std::vector<int64_t>, std::vector<int64_t>> shapes_of(const StoredTensor& t, const Format& format,
+                                                                uint64_t words) {
+  const RowsOf r = rows_of(t);
+  const auto rows = static_cast<int64_t>((r.rows + format.block_rows - 1) / format.block_rows),
+             blocks = static_cast<int64_t>(format.blocks(r.cols)), of_row = static_cast<int64_t>(words);
+  if (!format.stacked) return {{t.shape[0], of_row}, {rows, blocks}};
+  return {{t.shape[0], t.shape[2], blocks, of_row / blocks}, {t.shape[0], t.shape[2], blocks}};
 }
 
 void add(Shard& shard, Role role, ShardTensor tensor) {
@@ -37,21 +54,15 @@ void add(Shard& shard, Role role, ShardTensor tensor) {
 }
 
 void add_quantized(Shard& shard, const StoredTensor& t, const Format& format) {
-  const auto rows = static_cast<uint64_t>(t.shape[0]), cols = static_cast<uint64_t>(t.shape[1]);
-  const uint64_t code_bytes = rows * cols * format.bits / 8;
+  const RowsOf r = rows_of(t);
+  const uint64_t code_bytes = r.rows * r.cols * format.bits / 8;
   const bool words = std::string_view(format.code_dtype) == "I32";
-  const uint64_t stored_cols = cols * format.bits / 8 / (words ? 4 : 1);
-  add(shard, Role::kCodes,
-      {t.name + format.code_suffix,
-       format.code_dtype,
-       {t.shape[0], static_cast<int64_t>(stored_cols)},
-       code_bytes});
-  const uint64_t block_rows = (rows + format.block_rows - 1) / format.block_rows;
+  auto [codes, scales] = shapes_of(t, format, r.cols * format.bits / 8 / (words ? 4 : 1));
+  add(shard, Role::kCodes, {t.name + format.code_suffix, format.code_dtype, std::move(codes), code_bytes});
+  const uint64_t block_rows = (r.rows + format.block_rows - 1) / format.block_rows;
   add(shard, Role::kScales,
-      {t.name + "_scale",
-       format.scale_dtype,
-       {static_cast<int64_t>(block_rows), static_cast<int64_t>(format.blocks(cols))},
-       block_rows * format.blocks(cols) * format.scale_bytes()});
+      {t.name + format.scale_suffix, format.scale_dtype, std::move(scales),
+       block_rows * format.blocks(r.cols) * format.scale_bytes()});
   if (words) add(shard, Role::kShape, {t.name + "_shape", "I64", {2}, 16});
 }
 

@@ -36,8 +36,8 @@ struct Shard {
 };
 
 // Returns the files that hold what the checkpoint's files hold, with the matrices of `quantized` in a format.
-// Errors: a matrix that is no [rows, cols] of F32, F16 or BF16, or whose columns the format's groups do not
-// divide.
+// Errors: a matrix that is not of F32, F16 or BF16, or whose columns the format's groups do not divide;
+// stacked matrices where the format has no form for them.
 mkrt::Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Format& format,
                                              const std::set<std::string>& quantized);
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "runtime/base/file.h"
+#include "tools/quantize/rows.h"
 
 namespace mkc::quantize {
 namespace {
@@ -27,7 +28,7 @@ Result<SquareSums> write_quantized(const Shard& shard, const ShardSource& source
   std::array<uint64_t, 4> offsets{};
   for (const auto& [role, number] : source.made)
     offsets[static_cast<size_t>(role)] = shard.tensors[number].offset;
-  const auto cols = static_cast<uint64_t>(source.tensor->shape[1]);
+  const uint64_t cols = rows_of(*source.tensor).cols;
   const auto at = [&](Role role) { return offsets[static_cast<size_t>(role)]; };
   const RowsSink sink = [&](uint64_t first, const QuantizedRows& rows) {
     const Status codes =

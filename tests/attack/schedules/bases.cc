@@ -24,8 +24,8 @@ class SmallModel {
  public:
   explicit SmallModel(Rng& rng) {
     const std::string family =
-        any_of<std::string>(rng, {"llama", "llama_f32", "mistral", "mistral_window_f32", "mixtral", "qwen2",
-                                  "qwen3", "qwen3_moe", "qwen3_moe_f32"});
+        any_of<std::string>(rng, {"gpt_oss", "llama", "llama_f32", "mistral", "mistral_window_f32", "mixtral",
+                                  "qwen2", "qwen3", "qwen3_moe", "qwen3_moe_f32"});
     path =
         fmt::format("{}/mkc-attack-{}-{}", std::filesystem::temp_directory_path().string(), getpid(), family);
     std::ifstream in(std::string(MKC_SOURCE_DIR) + "/tests/fixtures/models/" + family + "/config.json");

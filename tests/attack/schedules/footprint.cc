@@ -145,7 +145,10 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
     t.read(table, {only(slot)});
   t.maybe_read("token", {rows});
   const int64_t width = t.attr("gate", 0) != 0 ? kStrip / 2 : kStrip;
-  t.write("out", {rows, block_of(block, width * strips, t.dim("out", 1, true))});
+  const Span made = block_of(block, width * strips, t.dim("out", 1, true));
+  for (const char* role : {"bias", "up_bias"})  // the router says which experts
+    if (t.has(role)) t.read(role, {up_to(t.dim(role, 0)), made});
+  t.write("out", {rows, made});
 }
 
 void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {

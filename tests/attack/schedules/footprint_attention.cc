@@ -85,6 +85,7 @@ void touch_combine(TouchList& t, const RowBlock& b, int64_t head) {
       if (const Span p = parts_of(end); p.lo != parts.lo || p.hi != parts.hi) break;
     touch_part(t, b, head, parts, {row, end}, false);
   }
+  t.maybe_read("sinks", {{head * group, (head + 1) * group}});
   t.write("out", {{b.first_row, b.first_row + b.rows}, {head * group * h, (head + 1) * group * h}});
 }
 

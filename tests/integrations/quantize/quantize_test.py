@@ -1,4 +1,4 @@
-"""These tests open what mkc quantize writes with transformers and compressed-tensors.
+"""These tests open what mkc quantize writes with transformers and compressed-tensors. gpt-oss has a form of its own.
 
 Their weights must be those that numpy unpacks by the formats' definitions. Their logits and tokens must be those of mkc.
 The variable MKC names the program to test; default: that of the wheel.
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy
 import torch
-from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, CompressedTensorsConfig
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, CompressedTensorsConfig, Mxfp4Config
 
 SOURCE = Path(os.environ["MKC_SOURCE"])
 MKC = os.environ.get("MKC", Path(sys.executable).parent / "mkc")
@@ -54,9 +54,20 @@ def dequantized(folder, form):
     return weights
 
 
-def open_dequantized(folder):
-    """Opens a folder that mkc quantize wrote. compressed-tensors unpacks its weights while they are loaded."""
-    config = CompressedTensorsConfig(dequantize=True)
+def dequantized_experts(folder):
+    """Returns the experts [experts, inputs, outputs] of the form of gpt-oss, in float64."""
+    t, weights = load_file(folder / "model.safetensors"), {}
+    for name in [n.removesuffix("_blocks") for n in t if n.endswith("_blocks")]:
+        codes = t[name + "_blocks"].numpy()
+        codes = numpy.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:3], 32)
+        numbers = numpy.where(codes & 8, -1, 1) * E2M1[codes & 7] * 2.0 ** (t[name + "_scales"].numpy().astype(float) - 127)[..., None]
+        weights[name] = numbers.reshape(*codes.shape[:2], -1).swapaxes(1, 2)
+    return weights
+
+
+def open_dequantized(folder, form=CompressedTensorsConfig):
+    """Opens a folder that mkc quantize wrote. Its weights are unpacked while they are loaded."""
+    config = form(dequantize=True)
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, quantization_config=config).eval()
 
 
@@ -112,14 +123,50 @@ class QuantizeTest(unittest.TestCase):
     def test_experts_open(self):
         moe = SOURCE / "tests" / "fixtures" / "models" / "qwen3_moe"
         mkc("quantize", moe, "-o", self.out, "--format", "fp8")
-        model = open_dequantized(self.out)
-        prompt = json.loads((moe / "expected.json").read_text())["prompt_ids"]
+        self.check_logits(open_dequantized(self.out), json.loads((moe / "expected.json").read_text())["prompt_ids"])
+
+    def check_logits(self, model, prompt):
+        """Compares transformers' greatest log-probabilities behind a prompt with those of mkc, whose activations are bf16."""
         run = json.loads(mkc("run", self.out, "--device", "cpu", "--prompt-ids", ",".join(map(str, prompt)), "--max-new-tokens", 1,
                              "--json", "--logprobs", 4))
         with torch.no_grad():
             expected = model(torch.tensor([prompt])).logits[0, -1].log_softmax(-1)
         for top in run["logprobs"][0]["top"]:
             self.assertAlmostEqual(top["logprob"], expected[top["id"]].item(), delta=0.15)
+
+    def gpt_oss(self):
+        """Returns a bf16 checkpoint of gpt-oss whose experts MXFP4 has no codes for, and a prompt."""
+        fixture = SOURCE / "tests" / "fixtures" / "quantized" / "gpt_oss_mxfp4"
+        source = AutoModelForCausalLM.from_pretrained(fixture, dtype=torch.bfloat16, quantization_config=Mxfp4Config(dequantize=True))
+        torch.manual_seed(1)
+        weights = {name: weight.detach().to(torch.bfloat16) for name, weight in source.named_parameters()}
+        for name in weights:
+            if name.endswith(("gate_up_proj", "down_proj")):
+                weights[name] = weights[name] * (1 + 0.3 * torch.randn_like(weights[name]))
+        # transformers would save the form that it has read, so the test writes the files itself.
+        folder = self.out.parent / "source"
+        folder.mkdir()
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        config = json.loads((fixture / "config.json").read_text())
+        del config["quantization_config"]
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder, json.loads((fixture / "expected.json").read_text())["prompt_ids"]
+
+    def test_gpt_oss_opens(self):
+        source, prompt = self.gpt_oss()
+        for form in ("mxfp4", "fp8", "fp8-block"):
+            with self.subTest(form):
+                self.out = source.parent / form
+                keep = [] if form == "mxfp4" else ["--keep", "mlp.experts"]
+                mkc("quantize", source, "-o", self.out, "--format", form, *keep)
+                model = open_dequantized(self.out, Mxfp4Config if form == "mxfp4" else CompressedTensorsConfig)
+                expected = dequantized_experts(self.out) if form == "mxfp4" else dequantized(self.out, form)
+                self.assertEqual(len(expected), 4 if form == "mxfp4" else 8)
+                found = dict(model.named_parameters())
+                for name, weight in expected.items():
+                    unpacked = found[name].detach().double().numpy()
+                    self.assertLess(abs(unpacked - weight).max(), 2 ** -8 * abs(weight).max(), name)
+                self.check_logits(model, prompt)
 
 
 if __name__ == "__main__":

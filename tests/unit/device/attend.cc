@@ -35,10 +35,12 @@ struct Case {
   uint32_t heads, kv_heads, head_dim, tokens, kv_len;
   bool norm;
   uint32_t window = 0, context = 600;
+  bool sinks = false;
 };
 
 struct Problem {
   std::vector<float> q, k, v, rope, q_norm, k_norm, k_cache, v_cache;
+  std::vector<float> sinks;  // [heads], or none
   std::vector<u32> positions;
 };
 
@@ -58,6 +60,7 @@ Problem make_problem(const Case& c) {
       p.rope.push_back(static_cast<float>(std::sin(pos * std::pow(1e4, -2.0 * i / c.head_dim))));
   }
   for (uint32_t t = 0; t < c.tokens; ++t) p.positions.push_back(c.kv_len - c.tokens + t);
+  if (c.sinks) p.sinks = random_floats(c.heads, 8, 4);
   return p;
 }
 
@@ -79,7 +82,7 @@ std::vector<double> rotated(const Case& c, const float* x, const float* norm, ui
 }
 
 // Returns softmax attention of one query row (Vaswani et al. 2017), computed in double. The cache already
-// holds the step's keys and values.
+// holds the step's keys and values. A sink is a score without a value (Xiao et al. 2023; gpt-oss 2025).
 std::vector<double> reference(const Case& c, const Problem& p, const std::vector<double>& keys,
                               const std::vector<double>& values, uint32_t token, uint32_t head) {
   const uint32_t g = head / (c.heads / c.kv_heads), last = c.kv_len - c.tokens + token;
@@ -94,6 +97,8 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
     score[pos] /= std::sqrt(c.head_dim);
     greatest = std::max(greatest, score[pos]);
   }
+  if (!p.sinks.empty()) greatest = std::max(greatest, double{p.sinks[head]});
+  if (!p.sinks.empty()) total = std::exp(p.sinks[head] - greatest);
   for (uint32_t pos = from; pos <= last; ++pos) total += score[pos] = std::exp(score[pos] - greatest);
   for (uint32_t pos = from; pos <= last; ++pos)
     for (uint32_t i = 0; i < c.head_dim; ++i)
@@ -188,6 +193,7 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.cache.page_shift = static_cast<u32>(std::countr_zero(page_size));
   a.partial_acc = global(acc.data());
   a.partial_ml = global(ml.data());
+  a.sinks = p.sinks.empty() ? nullptr : global(p.sinks.data());
   a.out = global(out.data());
   a.tokens = c.tokens, a.partial_positions = part, a.window = c.window;
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
@@ -247,10 +253,22 @@ const Case kCases[] = {
     {4, 2, 32, 1, 600, false, 1}, {4, 2, 32, 5, 600, true, 100},   {4, 2, 32, 16, 300, false, 40},
     {4, 2, 32, 3, 20, false, 64}, {4, 2, 32, 16, 560, false, 257}, {18, 2, 64, 2, 21, false},
     {24, 2, 128, 3, 260, true},   {64, 2, 64, 2, 34, false, 17}};
+// A single token, chunks of prompts, several partials, windows, and groups of heads, with sinks.
+const Case kSinkCases[] = {
+    {6, 2, 40, 1, 1, false, 0, 600, true},      {16, 2, 64, 1, 600, false, 0, 600, true},
+    {4, 2, 32, 16, 260, true, 0, 600, true},    {3, 1, 128, 7, 7, false, 0, 600, true},
+    {4, 2, 32, 16, 560, false, 257, 600, true}, {18, 2, 64, 5, 600, false, 1, 600, true},
+    {64, 2, 64, 2, 34, false, 17, 600, true}};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  cases.insert(cases.end(), std::begin(kSinkCases), std::end(kSinkCases));
+  return cases;
+}
 
 TEST_CASE("attention over cache and new tokens agrees with float64, in every form of the cache") {
   for (const Form& form : kForms)
-    for (const Case& c : kCases) {
+    for (const Case& c : all_cases()) {
       CAPTURE(&form - kForms);
       CAPTURE(c.kv_len);
       CAPTURE(c.head_dim);
@@ -276,12 +294,14 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
                   form.key_error * std::abs(p.v[from + i]) + 1e-3 * form.v_scale);
           }
         }
+      // What rounding of a query adds to all of its scores cancels, but for a sink beside them.
+      const double bound = form.row_error * (c.sinks ? 2 : 1);
       const std::vector<double> keys(p.k_cache.begin(), p.k_cache.end()),
           values(p.v_cache.begin(), p.v_cache.end());
       for (uint32_t t = 0; t < c.tokens; ++t)
         for (uint32_t h = 0; h < c.heads; ++h) {
           const std::vector<double> want = reference(c, p, keys, values, t, h);
-          CHECK(row_error(&out[(t * c.heads + h) * c.head_dim], want.data(), c.head_dim) < form.row_error);
+          CHECK(row_error(&out[(t * c.heads + h) * c.head_dim], want.data(), c.head_dim) < bound);
         }
     }
 }
@@ -290,6 +310,7 @@ TEST_CASE("a row's bits do not depend on whether a task goes through a piece or 
   for (const Form& form : kForms)
     for (const Case& c : {Case{4, 2, 32, 5, 300, false},
                           {8, 1, 40, 7, 2051, true, 0, 2400},
+                          {6, 2, 40, 7, 2051, false, 0, 2400, true},
                           {2, 2, 64, 3, 2400, false, 0, 2400}}) {
       CAPTURE(&form - kForms);
       CAPTURE(c.kv_len);
@@ -321,6 +342,27 @@ TEST_CASE("a row's bits do not depend on how the prompt was cut into steps, nor 
         fed.k_cache = part.k_cache;
         fed.v_cache = part.v_cache;
         CHECK(std::equal(alone.begin(), alone.end(), together.begin() + t * q_width));
+      }
+    }
+}
+
+TEST_CASE("a great sink leaves 0 of a row, and a small one leaves its bits") {
+  for (const Form& form : kForms)
+    for (const uint32_t window : {0u, 9u}) {
+      CAPTURE(&form - kForms);
+      CAPTURE(window);
+      Case c{6, 2, 40, 7, 300, false, window};
+      Problem p = make_problem(c), other = p;
+      const std::vector<float> plain = run(c, form, p);
+      for (const float far : {100.0f, 1e4f, 1e30f, 1e38f}) {
+        other = make_problem(c);
+        other.sinks = {far, -far, 0, -INFINITY, far, -far};
+        const std::vector<float> out = run(c, form, other);
+        for (size_t i = 0; i < out.size(); ++i) {
+          const float sink = other.sinks[i / c.head_dim % c.heads];
+          if (sink > 0) CHECK(std::abs(out[i]) < 1e-35f);
+          if (sink < 0) CHECK(out[i] == plain[i]);
+        }
       }
     }
 }

@@ -14,11 +14,15 @@ namespace {
 
 struct Case {
   u32 tokens, experts, top_k, rows, cols;
-  bool bf16, silu, gather;
+  bool bf16, gated, gather;
   std::vector<float> pull;               // logits of each expert are raised by these
   bool x_bf16 = false;                   // x is stored in bf16, multiplied by the norm's weights
   u32 strips = 1;                        // strips of a task
   WeightType coded = WeightType::kBf16;  // format of the weights of bf16 operands
+  Activation gate = Activation::kSilu;   // of gated rows
+  bool biased = false;
+
+  u32 out_cols() const { return gated ? rows / 2 : rows; }
 };
 
 // Problem holds the packed weights of all experts, one expert after the other, and a step's choices.
@@ -29,7 +33,8 @@ struct Problem {
   std::vector<float> x, norm;
   Routed routed;
   std::vector<uint16_t> x_bf16;
-  std::vector<float> sum_squares;  // one sum for each row of x
+  std::vector<float> sum_squares;    // one sum for each row of x
+  std::vector<float> bias, up_bias;  // [expert][out_cols]
 };
 
 WeightType type_of(const Case& c) {
@@ -39,7 +44,7 @@ WeightType type_of(const Case& c) {
 Problem make_problem(const Case& c) {
   const std::vector<float> weight = random_floats(size_t{c.experts} * c.rows * c.cols, 1, 0.1f);
   Problem p{packed_shape(c.rows, c.cols, type_of(c)), {}, {}, {}, {},
-            Routed(c.tokens, c.experts, c.top_k),     {}, {}};
+            Routed(c.tokens, c.experts, c.top_k),     {}, {}, {}, {}};
   p.packed.resize(p.shape.bytes * c.experts);
   for (size_t i = 0; i < weight.size(); ++i) {
     const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
@@ -62,6 +67,8 @@ Problem make_problem(const Case& c) {
     p.x_bf16.push_back(to_bf16(p.x[i] * (c.gather ? p.norm[i % c.cols] : 1)));
     p.sum_squares[i / c.cols] += p.x[i] * p.x[i];
   }
+  p.bias = random_floats(c.experts * c.out_cols(), 7, 5);  // reaches the limits of a gate
+  p.up_bias = random_floats(c.experts * c.out_cols(), 8, 5);
   std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] += c.pull.empty() ? 0 : c.pull[i % c.experts];
   p.routed = route(logits, c.tokens, c.experts, c.top_k, true);
@@ -80,13 +87,16 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.epilogue.out = global(out.data());
   a.epilogue.rows = c.rows;
   a.product.cols = c.cols;
-  a.epilogue.out_cols = c.silu ? c.rows / 2 : c.rows;
+  a.epilogue.out_cols = c.out_cols();
   a.product.strips = static_cast<u32>(p.shape.strips);
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = p.shape.tail_cols;
   a.product.tokens = a.product.x_rows = c.tokens;
   a.product.padding = padding_of(c.cols, type_of(c));
-  a.epilogue.gate = c.silu ? Activation::kSilu : Activation::kNone;
+  a.epilogue.gate = c.gated ? c.gate : Activation::kNone;
+  a.product.gates = 1u << static_cast<u32>(a.epilogue.gate);
+  if (c.biased) a.product.biased_experts = c.experts, a.epilogue.bias = global(p.bias.data());
+  if (c.biased && c.gated) a.epilogue.up_bias = global(p.up_bias.data());
   a.epilogue.eps = 1e-5f;
   if (c.x_bf16) {
     a.product.x = global(reinterpret_cast<float*>(p.x_bf16.data()));
@@ -131,7 +141,7 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts)
 
 // Runs all tasks on one worker. The loader streams them as two segments.
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
-  std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
+  std::vector<float> out(size_t{p.routed.rows()} * c.out_cols(), 0.0f);
   const AllArgs a = make_args(c, p, out);
   const u32 active_experts = p.routed.active_experts, blocks = (a.product.strips + a.strips - 1) / a.strips,
             tasks = blocks * active_experts, half = tasks / 2 + 1;
@@ -160,15 +170,22 @@ std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
   return in;
 }
 
+// Returns what a gate (Shazeer 2020; gpt-oss 2025) makes of a pair.
+double gated(Activation gate, double g, double up) {
+  if (gate == Activation::kSilu) return g / (1 + std::exp(-g)) * up;
+  g = std::min(g, 7.0), up = std::clamp(up, -7.0, 7.0);
+  return g / (1 + std::exp(-1.702 * g)) * (up + 1);
+}
+
 void check_product(const Case& c) {
   CAPTURE(c.tokens);
   CAPTURE(c.strips);
   CAPTURE(c.rows);
   CAPTURE(c.bf16);
-  CAPTURE(c.silu);
+  CAPTURE(c.gated);
   Problem p = make_problem(c);
   const std::vector<float> out = run(c, p);
-  const u32 out_cols = c.silu ? c.rows / 2 : c.rows;
+  const u32 out_cols = c.out_cols();
   for (u32 row = 0, slot = 0; row < p.routed.rows(); ++row) {
     while (row >= p.routed.active_expert_begin[slot] + p.routed.active_expert_rows[slot]) ++slot;
     const std::vector<double> in = product_input(c, p, row);
@@ -176,14 +193,13 @@ void check_product(const Case& c) {
       const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
       return std::inner_product(in.begin(), in.end(), w, 0.0);
     };
+    const size_t of_expert = size_t{p.routed.expert[slot]} * out_cols;
     std::vector<double> want(out_cols);
     for (u32 i = 0; i < out_cols; ++i) {
-      if (!c.silu) {
-        want[i] = dot(i);
-        continue;
-      }
-      const double gate = dot(i / 8 * 16 + i % 8), up = dot(i / 8 * 16 + 8 + i % 8);
-      want[i] = gate / (1 + std::exp(-gate)) * up;
+      const double bias = c.biased ? p.bias[of_expert + i] : 0,
+                   up_bias = c.biased ? p.up_bias[of_expert + i] : 0;
+      want[i] = c.gated ? gated(c.gate, dot(i / 8 * 16 + i % 8) + bias, dot(i / 8 * 16 + 8 + i % 8) + up_bias)
+                        : dot(i) + bias;
     }
     CHECK(row_error(&out[row * out_cols], want.data(), out_cols) < (c.bf16 ? c.gather ? 2e-3 : 1e-5 : 3e-6));
   }
@@ -206,6 +222,46 @@ TEST_CASE("each row is multiplied with its expert's weights") {
             check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne, false, 1, coded});
           }
         }
+}
+
+TEST_CASE("an expert's biases are added before the gate, whose limits many rows reach") {
+  for (const u32 tokens : {1u, 8u, 9u, 40u, 70u})
+    for (const bool gather : {false, true})
+      for (const bool bf16 : {false, true})
+        for (const bool biased : {false, true}) {
+          Case c{tokens, 5, 2, 48, 130, bf16, true, gather, kSome};
+          c.gate = Activation::kSwigluOai, c.biased = biased;
+          check_product(c);
+          if (!biased) continue;
+          c.gate = Activation::kSilu;
+          check_product(c);
+          c.gated = false, c.rows = 40;
+          check_product(c);
+        }
+}
+
+TEST_CASE("biased experts of codes have the bits of one strip alone, and agree with float64") {
+  for (const u32 tokens : {1u, 9u, 40u})
+    for (const bool gated : {false, true})
+      for (const WeightType coded : {WeightType::kE4m3, WeightType::kMxfp4}) {
+        Case c{tokens, 5, 2, 112, 320, true, gated, gated, kSome, true, 1, coded};
+        c.gate = Activation::kSwigluOai, c.biased = true;
+        Problem p = make_problem(c);
+        const std::vector<float> alone = run(c, p);
+        check_product(c);
+        c.strips = 4;
+        CHECK(run(c, p) == alone);
+      }
+}
+
+TEST_CASE("biases are those of the expert, not of the active expert") {
+  Case c{12, 5, 1, 48, 40, true, true, false, kAllToOne};
+  c.gate = Activation::kSwigluOai, c.biased = true;
+  Problem p = make_problem(c);
+  const std::vector<float> want = run(c, p);
+  for (u32 i = 0; i < p.bias.size(); ++i)
+    if (i / c.out_cols() != 2) p.bias[i] = p.up_bias[i] = NAN;
+  CHECK(run(c, p) == want);
 }
 
 TEST_CASE("a task's strips are multiplied together, whatever rows its slot has") {

@@ -12,6 +12,7 @@ struct Case {
   Activation gate = Activation::kNone;
   bool gather = true;
   u32 strips = 1;  // strips of a task
+  bool biased = false;
 };
 
 // Choices are the rows of active experts. Expert `idle` has none.
@@ -41,6 +42,7 @@ struct Problem {
   std::vector<Matrix> experts;
   std::vector<char> packed;
   X x;
+  std::vector<float> bias, up_bias;  // [expert][out_cols]; NaN follows, and stands for experts without rows
 
   Problem(const Case& of, WeightType type, u32 idle)
       : c(of), choices(of, idle), x(of.input, of.gather ? of.tokens : of.tokens * of.top_k, of.cols) {
@@ -54,6 +56,16 @@ struct Problem {
             8));
       packed.insert(packed.end(), experts[e].packed.begin(), experts[e].packed.end());
     }
+    bias = make_bias(7), up_bias = make_bias(8);
+  }
+  // Biases reach the limits of a gate.
+  std::vector<float> make_bias(u32 seed) const {
+    std::vector<float> made = random_floats(kExperts * out_cols(), seed, 5);
+    for (u32 e = 0; e < kExperts; ++e)
+      if (std::count(choices.expert.begin(), choices.expert.end(), e) == 0)
+        std::fill_n(made.begin() + e * out_cols(), out_cols(), NAN);
+    made.insert(made.end(), 32, NAN);
+    return made;
   }
   u32 out_cols() const { return c.gate == Activation::kNone ? c.rows : c.rows / 2; }
   u32 rows() const { return c.tokens * c.top_k; }
@@ -71,6 +83,8 @@ std::vector<float> run(const Problem& p, const RunOptions& options = {}) {
   args.x_rows = p.c.tokens;
   args.gate = p.c.gate, args.gates = 1u << static_cast<u32>(p.c.gate);
   args.out_cols = p.out_cols(), args.out_bf16 = options.bf16;
+  if (p.c.biased) args.biased_experts = kExperts, args.bias = global(p.bias.data());
+  if (p.c.biased && p.c.gate != Activation::kNone) args.up_bias = global(p.up_bias.data());
   args.out = global(out.data());
   ProductWorker worker(m.shape, p.c.tokens);
   Worker* const w = &worker.w;
@@ -91,6 +105,16 @@ std::vector<float> run(const Problem& p, const RunOptions& options = {}) {
   return {out.values.begin(), out.values.begin() + static_cast<ptrdiff_t>(out.size)};
 }
 
+// Returns what a gate (Shazeer 2020; gpt-oss 2025) makes of a pair. Its slope is at most 1.2.
+Value gated(Activation gate, Value g, Value up) {
+  double factor = up.value;
+  if (gate == Activation::kSwigluOai)
+    g.value = std::min(g.value, 7.0), factor = std::clamp(up.value, -7.0, 7.0) + 1;
+  const double gain = gate == Activation::kSwigluOai ? 1.702 : 1,
+               v = g.value / (1 + std::exp(-gain * g.value));
+  return {v * factor, 1.2 * g.magnitude * std::abs(factor) + std::abs(v) * up.magnitude};
+}
+
 void check(const Problem& p) {
   CAPTURE(p.experts[0].shape.format.name);
   CAPTURE(p.c.tokens);
@@ -100,20 +124,23 @@ void check(const Problem& p) {
   const std::vector<float> out = run(p);
   for (u32 active = 0; active < p.choices.active(); ++active) {
     const u32 begin = p.choices.begin[active];
+    const size_t of_expert = size_t{p.choices.expert[active]} * p.out_cols();
+    const auto bias = [&](const std::vector<float>& of, u32 i) {
+      return p.c.biased ? double{of[of_expert + i]} : 0;
+    };
     std::vector<u32> x_rows(p.choices.rows[active]);
     for (u32 i = 0; i < x_rows.size(); ++i) x_rows[i] = p.c.gather ? p.choices.token[begin + i] : begin + i;
-    const double error = worst_error(
-        p.experts[p.choices.expert[active]], p.x, x_rows, &out[size_t{begin} * p.out_cols()],
-        [&](u32, const std::vector<Value>& row) {
-          if (p.c.gate == Activation::kNone) return row;
-          std::vector<Value> want(p.out_cols());
-          for (u32 i = 0; i < want.size(); ++i) {
-            const Value g = row[i / 8 * 16 + i % 8], u = row[i / 8 * 16 + 8 + i % 8];
-            const double v = g.value / (1 + std::exp(-g.value));
-            want[i] = {v * u.value, 1.2 * g.magnitude * std::abs(u.value) + std::abs(v) * u.magnitude};
-          }
-          return want;
-        });
+    const double error =
+        worst_error(p.experts[p.choices.expert[active]], p.x, x_rows, &out[size_t{begin} * p.out_cols()],
+                    [&](u32, const std::vector<Value>& row) {
+                      std::vector<Value> want(p.out_cols());
+                      for (u32 i = 0; i < want.size(); ++i)
+                        want[i] = p.c.gate == Activation::kNone
+                                      ? row[i] + bias(p.bias, i)
+                                      : gated(p.c.gate, row[i / 8 * 16 + i % 8] + bias(p.bias, i),
+                                              row[i / 8 * 16 + 8 + i % 8] + bias(p.up_bias, i));
+                      return want;
+                    });
     CHECK(error < 1);
   }
   const std::vector<float> halves = run(p, {.bf16 = true});
@@ -131,10 +158,23 @@ TEST_CASE("each row is multiplied with its expert's weights, gathered or not") {
         }
 }
 
+TEST_CASE("an expert's biases are added before the gate, whose limits many rows reach") {
+  for (const FormatBodies& format : kFormats)
+    for (const Input input : kInputs)
+      for (const bool gather : {true, false})
+        for (const u32 tokens : {1u, 9u, 40u}) {
+          check(
+              Problem({input, tokens, 2, 48, 130, Activation::kSwigluOai, gather, 1, true}, format.type, 3));
+          check(Problem({input, tokens, 2, 48, 130, Activation::kSwigluOai, gather}, format.type, 4));
+          check(Problem({input, tokens, 2, 48, 130, Activation::kSilu, gather, 2, true}, format.type, 0));
+          check(Problem({input, tokens, 1, 37, 64, Activation::kNone, gather, 3, true}, format.type, 4));
+        }
+}
+
 TEST_CASE("bits do not depend on the strips of a task") {
   for (const FormatBodies& format : kFormats)
-    for (const Activation gate : {Activation::kNone, Activation::kSilu}) {
-      Problem p({Input::kScaled, 30, 2, 112, 200, gate}, format.type, 1);
+    for (const Activation gate : {Activation::kNone, Activation::kSilu, Activation::kSwigluOai}) {
+      Problem p({Input::kScaled, 30, 2, 112, 200, gate, true, 1, gate != Activation::kSilu}, format.type, 1);
       const std::vector<float> alone = run(p);
       for (const u32 strips : {2u, 3u, 4u, 7u, 100u}) {
         p.c.strips = strips;

@@ -101,6 +101,9 @@ double stepped(RowStep step, double v, double operand, double value) {
   if (step == step_of(Activation::kGeluTanh))
     return v / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
   if (step == step_of(Activation::kSigmoid)) return sigmoid;
+  if (step == step_of(Activation::kSwigluOai))
+    return std::min(v, 7.0) / (1 + std::exp(-1.702 * std::min(v, 7.0)));
+  if (step == RowStep::kMulOai) return v * (std::clamp(operand, -7.0, 7.0) + 1);
   if (step == RowStep::kAdd) return v + operand;
   if (step == RowStep::kMul) return v * operand;
   if (step == RowStep::kScale) return v * value;
@@ -187,6 +190,32 @@ TEST_CASE("activations have their limits at the ends") {
       CHECK(std::abs(p.out[i] - want) <= 1e-6f * std::abs(want) + 1e-30f);
     }
   }
+}
+
+// The gate of gpt-oss (2025) is min(g, 7) sigmoid(1.702 min(g, 7)) (min(max(u, -7), 7) + 1).
+TEST_CASE("the gate of gpt-oss clamps the gate above, and the factor beside it on both sides") {
+  using enum RowStep;
+  const RowStep gate = step_of(Activation::kSwigluOai);
+  const float above = std::nextafter(7.0f, 8.0f), below = std::nextafter(7.0f, 6.0f);
+  const float edges[] = {-1e30f, -88, -above, -7, -below, -1, -0.0f, 0, 1, below, 7, above, 40, INFINITY};
+  constexpr u32 kEdges = std::size(edges);
+  Problem p = problem({.cols = kEdges * kEdges, .steps = {{gate, 0}, {kMulOai, 0}}});
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    p.x[i] = edges[i % kEdges];
+    p.operands[0][i] = -edges[i / kEdges % kEdges];
+  }
+  check(p);
+  check(problem({.cols = 600, .steps = {{kScale, 6}, {gate, 0}, {kMulOai, 0}}}));
+  check(problem({.cols = 600, .steps = {{gate, 0}, {kScale, 3}}}));
+  check(problem({.cols = 40, .norm_cols = 40, .steps = {{kScale, 9}, {gate, 0}, {kMulOai, 0}, {kAdd, 0}}}));
+}
+
+TEST_CASE("a NaN stays through the gate of gpt-oss, from either side") {
+  Problem p = problem({.cols = 8, .steps = {{step_of(Activation::kSwigluOai), 0}, {RowStep::kMulOai, 0}}});
+  p.x[3] = NAN;
+  p.operands[0][5] = NAN;
+  run(p);
+  for (u32 col = 0; col < 8; ++col) CHECK(std::isnan(p.out[col]) == (col == 3 || col == 5));
 }
 
 TEST_CASE("the best of each strip is the greatest, of the lowest column on ties") {
