@@ -1,6 +1,7 @@
 #include "frontend/params.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -24,11 +25,12 @@ namespace {
 Status check_only(const OnlyDecl& only, const Document& config, const std::string& family) {
   const Node value = config_value(config, only.key);
   const std::vector<Node> values = value.is(Kind::kList) ? value.items : std::vector<Node>{value};
-  std::string allowed;
+  std::vector<std::string> texts;  // 7 and 7.0 have the same one
   for (const Node& node : only.allowed) {
-    if (!node.is(Kind::kNull)) allowed += fmt::format("{}{}", allowed.empty() ? "" : " or ", describe(node));
+    std::string text = describe(node);
+    if (!node.is(Kind::kNull) && std::ranges::count(texts, text) == 0) texts.push_back(std::move(text));
   }
-  if (allowed.empty()) allowed = "none";
+  const std::string allowed = texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, " or "));
   for (const Node& item : values) {
     if (std::find(only.allowed.begin(), only.allowed.end(), item) != only.allowed.end()) continue;
     if (item.is(Kind::kNull) && item.place.line == 0) {

@@ -91,10 +91,18 @@ TEST_CASE("what the code of gpt-oss's gate has as constants, and a missing rope,
   const auto error_of = [&](const std::string& from, const std::string& to) {
     return headline(graph_of(edited(config.value().text, from, to)));
   };
-  CHECK(error_of("\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8.0") == kFile);
-  CHECK(error_of("\"swiglu_alpha\": 1.702", "\"swiglu_alpha\": 1.5") == kFile);
-  CHECK(error_of("\"full_attention\"", "\"chunked_attention\"") == kFile);
-  CHECK(error_of("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5") == kFile);
-  CHECK(error_of("\"rope_parameters\"", "\"rope_elsewhere\"") == kFile);
-  CHECK(error_of("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3") == kFile);
+  CHECK(error_of("\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8.0") ==
+        kFile + ":39:3: error: swiglu_limit is 8, the gpt_oss family supports 7");
+  CHECK(error_of("\"swiglu_alpha\": 1.702", "\"swiglu_alpha\": 1.5") ==
+        kFile + ":38:3: error: swiglu_alpha is 1.5, the gpt_oss family supports 1.702");
+  CHECK(error_of("\"full_attention\"", "\"chunked_attention\"") ==
+        kFile +
+            ":15:3: error: layer_types is \"chunked_attention\", the gpt_oss family supports "
+            "\"sliding_attention\" or \"full_attention\"");
+  CHECK(error_of("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5") ==
+        kFile + ":22:3: error: num_experts_per_tok is 5, expected at most num_local_experts 4");
+  CHECK(error_of("\"rope_parameters\"", "\"rope_elsewhere\"") ==
+        kFile + ": error: rope_parameters and rope_scaling are missing, expected one of them");
+  CHECK(error_of("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3") ==
+        kFile + ":21:3: error: num_attention_heads is 4, expected a multiple of num_key_value_heads 3");
 }
