@@ -1,4 +1,4 @@
-// The search for NVIDIA's PTX assembler, and calls of it.
+// Cubins are assembled by NVIDIA's PTX assembler, which is searched for and called here.
 #pragma once
 
 #include <cstddef>

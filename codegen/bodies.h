@@ -1,4 +1,4 @@
-// Code that calls task bodies, with arguments made from a grid's operands and sizes.
+// Generated code calls task bodies with arguments that it makes from a grid's operands and sizes.
 #pragma once
 
 #include "codegen/emit.h"

@@ -1,4 +1,4 @@
-// A disk cache of cubins and of the emulator's machine code, keyed by everything that they depend on.
+// Cubins and the emulator's machine code are kept on disk, keyed by everything that they depend on.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The manifest of a schedule, which tells the runtime how to run the kernel.
+// A schedule's manifest tells the runtime how to run the kernel.
 #pragma once
 
 #include "codegen/mode.h"

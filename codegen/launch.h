@@ -1,4 +1,4 @@
-// The code at the start of every kernel: values of the launch, lists of the step, roles of a worker's
+// Every kernel begins with the same code: values of the launch, lists of the step, roles of a worker's
 // threads.
 #pragma once
 

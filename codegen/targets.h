@@ -1,4 +1,4 @@
-// The capability table of code generation: the engines of each target, and LLVM's names for it.
+// Each target has one row: its engines, and LLVM's names for it.
 #pragma once
 
 #include <cstdint>

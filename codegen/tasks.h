@@ -1,4 +1,4 @@
-// Code that runs a grid's tasks: the choice of a worker's tasks, their coordinates, waits and notifications.
+// Generated code runs a grid's tasks: a worker's choice of tasks, their coordinates, waits and notifications.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The map from addresses of a step to tensor elements, for checks on the emulator.
+// Addresses of a step are mapped to tensor elements, for checks on the emulator.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The compile request: a checkpoint directory or a model.yaml, resolved against its family and config.json.
+// A compile request is a checkpoint directory or a model.yaml, resolved against its family and config.json.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Schemas of ops and task bodies: roles, kinds, dtypes and shapes of operands, attributes and coordinates.
-// The verifier and docs/ir.md share this one table.
+// Schemas say what ops and task bodies have: roles, kinds, dtypes and shapes of operands, attributes and
+// coordinates. The verifier and docs/ir.md share this one table.
 #pragma once
 
 #include <string>

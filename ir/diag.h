@@ -1,4 +1,4 @@
-// Source locations, user errors and compiler bugs.
+// Errors of users have a source location. Compiler bugs end the process.
 #pragma once
 
 #include <cstdint>

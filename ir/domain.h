@@ -1,4 +1,4 @@
-// The values that an expression may take, for all values of symbols and coordinates.
+// A domain bounds the values that an expression takes over all values of symbols and coordinates.
 #pragma once
 
 #include <string>

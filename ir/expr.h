@@ -1,4 +1,5 @@
-// Integer expressions over symbols (sizes known at run time) and coordinates (of a task grid or an event).
+// Expressions are integers over symbols (sizes known at run time) and coordinates (of a task grid or an
+// event).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The region of each operand that a task's body touches. No other definition exists: fusion declares this
-// region, the verifier requires it (V33) and the emulator checks it.
+// A footprint is the region of each operand that a task's body touches. No other definition exists: fusion
+// declares this region, the verifier requires it (V33) and the emulator checks it.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Canonical forms of expressions. Two expressions of one form are equal for all values.
+// Expressions have canonical forms. Two expressions of one form are equal for all values.
 #pragma once
 
 #include <map>

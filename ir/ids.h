@@ -1,4 +1,5 @@
-// Typed 32-bit ids and the tables they index. Every IR object lives in a vector and is named by its id.
+// Ids are typed numbers of 32 bits, and index tables. Every IR object lives in a vector and is named by its
+// id.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Level 1: the operator graph of one model step.
+// The operator graph of one model step is level 1.
 #pragma once
 
 #include <span>

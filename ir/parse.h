@@ -1,4 +1,4 @@
-// Reads the text form (.mkir) of the three levels: docs/ir.md.
+// The three levels are read from the text form (.mkir), which docs/ir.md defines.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Parsing that the levels share. Internal to parse.
+// All levels are parsed by this parser. Internal to parse.
 #pragma once
 
 #include <map>

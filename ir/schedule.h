@@ -1,5 +1,5 @@
-// Level 3: the schedule. A schedule says which worker runs which task, in what order, and where everything
-// lies in memory.
+// A schedule is level 3: it says which worker runs which task, in what order, and where everything lies in
+// memory.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Level 2: task grids with region maps, and the event tensors derived from them.
+// Task grids with region maps are level 2, together with the events derived from them.
 #pragma once
 
 #include <array>

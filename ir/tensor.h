@@ -1,4 +1,4 @@
-// Tensors, symbols and regions, which all three levels share.
+// All three levels share tensors, symbols and regions.
 #pragma once
 
 #include <cstdint>

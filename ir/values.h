@@ -1,4 +1,4 @@
-// Values of a program's symbols in one step, and the tasks that its grids have at these values.
+// A step gives each symbol of a program a value, and each grid its number of tasks.
 #pragma once
 
 #include <optional>

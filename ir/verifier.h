@@ -1,4 +1,4 @@
-// Verification that the levels share. Internal to verify.
+// All levels are verified by this verifier. Internal to verify.
 #pragma once
 
 #include <map>

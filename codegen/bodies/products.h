@@ -1,5 +1,4 @@
-// The code that product, split_k_partial, split_k_reduce and expert have in common. Internal to
-// codegen/bodies.
+// The bodies product, split_k_partial, split_k_reduce and expert share this code. Internal to codegen/bodies.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Shared parts of both forms of attention, MmaForm and FmaForm: where a request's rows and cache lie, stages
-// of keys and values, and the scratch.
+// MmaForm and FmaForm, the two forms of attention, share these parts. They have the places of a request's
+// rows and cache, the stages of keys and values, and the scratch.
 //
 // A KV tile is kKvTile positions from a multiple of kKvTile on. Each consumer warp has 32 of these positions.
 // Query rows go through a KV tile in blocks. The heads of a token's group follow each other in a block.

@@ -1,6 +1,7 @@
-// Task bodies and their arguments. The scaffold (codegen/scaffold.cc) fills the arguments from a grid's
-// operands and sizes. Most sizes are constants of the generated code, so inlining specialises a body. Sizes
-// of products come from the grid's record (MkGrid), so all products share one piece of code.
+// Task bodies and their arguments are declared here for the scaffold, the emulator and tests. The scaffold
+// (codegen/scaffold.cc) fills the arguments from a grid's operands and sizes. Most sizes are constants of the
+// generated code, so inlining specialises a body. Sizes of products come from the grid's record (MkGrid), so
+// all products share one piece of code.
 //
 // Activations are row-major and f32; those that only products read may be bf16. A body's suffix is the type
 // of its weights (product, expert, embed) or of its cache (attend, append). All consumer threads of a worker

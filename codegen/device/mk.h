@@ -1,5 +1,5 @@
-// The primitives that task bodies are written in. A target supplies them: codegen/device/nvptx.ll for GPUs,
-// host functions of runtime/emulator/ for the CPU. Bodies synchronise through these primitives alone.
+// Task bodies are written in these primitives. A target supplies them: codegen/device/nvptx.ll for GPUs, host
+// functions of runtime/emulator/ for the CPU. Bodies synchronise through these primitives alone.
 //
 // AS1 is global memory, AS3 the shared memory of a worker. Comments beside primitives name their GPU
 // instructions.

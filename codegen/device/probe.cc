@@ -1,6 +1,5 @@
-// Kernels for mkc doctor, each of which uses one primitive of mk.h: probe_NAME(in, out, rounds). The host
-// computes again what they must leave in `out` (tools/doctor/). A wait ends after kPolls, and `out` is wrong
-// then.
+// Each kernel here uses one primitive of mk.h, for mkc doctor: probe_NAME(in, out, rounds). The host computes
+// again what they must leave in `out` (tools/doctor/). A wait ends after kPolls, and `out` is wrong then.
 #include "codegen/device/worker.h"
 
 #define PROBE extern "C" __attribute__((device_kernel)) void

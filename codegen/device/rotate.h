@@ -1,4 +1,4 @@
-// Head vectors of queries and keys: norm and rotation.
+// Head vectors of queries and keys get their norm and their rotation here.
 #pragma once
 
 #include "codegen/device/bodies.h"

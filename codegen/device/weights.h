@@ -1,4 +1,4 @@
-// Weight formats as products multiply them: the words that a lane reads of a k-step, and their A fragment.
+// Each weight format says which words a lane reads of a k-step, and how they become an A fragment.
 #pragma once
 
 #include "codegen/device/worker.h"

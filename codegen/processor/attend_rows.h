@@ -1,5 +1,5 @@
-// Attention of some query rows to one KV tile, by one thread. The rows share each key and value that is
-// converted. A row's sums have the same order however many rows go together.
+// One thread lets some query rows attend to one KV tile. The rows share each key and value that is converted.
+// A row's sums have the same order however many rows go together.
 #pragma once
 
 #include "codegen/device/attend.h"

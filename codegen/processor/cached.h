@@ -1,4 +1,4 @@
-// Numbers of a cache of keys and values, as vectors of f32.
+// Numbers of a cache of keys and values become vectors of f32.
 #pragma once
 
 #include "codegen/processor/vector.h"

@@ -1,4 +1,4 @@
-// A request's row of logits, with what the request changes in them (docs/sampling.md). A strip is a vector.
+// A request may change what its row of logits holds (docs/sampling.md). A strip is a vector.
 #pragma once
 
 #include "codegen/processor/worker.h"

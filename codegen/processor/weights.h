@@ -1,4 +1,4 @@
-// How weights of each format are multiplied on the processor.
+// The processor multiplies weights of each format in its own way.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// Events, derived from the regions that tasks read and write.
+// Events are derived from the regions that tasks read and write.
 //
 // The pass requires grids with regions and no events. The pass ensures that place() makes a schedule which
 // prove() accepts. A task waits, directly or through other tasks, for all earlier tasks that write what it

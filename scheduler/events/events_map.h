@@ -1,4 +1,4 @@
-// The tasks of a producer grid that a task of a consumer grid depends on. Internal to events.
+// A task of a consumer grid depends on some tasks of each producer grid. Internal to events.
 #pragma once
 
 #include <optional>

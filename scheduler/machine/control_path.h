@@ -1,4 +1,4 @@
-// Instructions of the kernel's control path between its waits, and their time on a machine.
+// The kernel executes these instructions between its waits, and a machine takes time for them.
 #pragma once
 
 #include "scheduler/machine/machine.h"

@@ -1,5 +1,4 @@
-// The machine description of a processor that `mkc doctor --measure` measured. docs/machines.md has the form
-// of its files.
+// `mkc doctor --measure` measures the machine description of a processor.
 #pragma once
 
 #include <string>

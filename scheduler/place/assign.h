@@ -1,4 +1,4 @@
-// The workers' streams: grids in one order, and the tasks of table grids assigned to workers. Internal to
+// Workers' streams hold grids in one order, and the tasks of table grids that each worker gets. Internal to
 // place.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A schedule under given symbol values, with every task and every counter.
+// Step is a schedule at given symbol values, with every task and every counter.
 #pragma once
 
 #include <string>

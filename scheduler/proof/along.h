@@ -1,4 +1,4 @@
-// Classification of how a range of a task's region moves along one dim. Internal to prove.
+// A range of a task's region moves along one dim in one of a few ways. Internal to prove.
 #pragma once
 
 #include <optional>

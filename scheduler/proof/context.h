@@ -1,4 +1,4 @@
-// Data and functions that all rules of the proof share. Internal to prove.
+// All rules of the proof share these data and functions. Internal to prove.
 #pragma once
 
 #include <string>

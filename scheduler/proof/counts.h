@@ -1,4 +1,5 @@
-// Rule: every cell expects as many notifications as the grids of its event give it. Internal to prove.
+// The rule says that every cell expects as many notifications as the grids of its event give it. Internal to
+// prove.
 #pragma once
 
 #include "scheduler/proof/along.h"

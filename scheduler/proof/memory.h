@@ -1,4 +1,4 @@
-// Rules about the location of tensors and counters, for all values. Internal to prove.
+// These rules say where tensors and counters lie, for all values. Internal to prove.
 #pragma once
 
 #include "scheduler/proof/order.h"

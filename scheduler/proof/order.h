@@ -1,4 +1,4 @@
-// The order in which grids' tasks happen, for all values. Internal to prove.
+// Grids' tasks happen in an order that holds for all values. Internal to prove.
 #pragma once
 
 #include <boost/dynamic_bitset.hpp>

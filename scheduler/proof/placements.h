@@ -1,4 +1,4 @@
-// Rules about streams and placements, for all values. Internal to prove.
+// These rules hold for streams and placements, for all values. Internal to prove.
 #pragma once
 
 #include "scheduler/proof/order.h"

@@ -1,6 +1,6 @@
-// The proof that a schedule may launch: no deadlock, matching counts, ordered reads and overwrites. The proof
-// holds for all values of the schedule's symbols and lists. docs/proof.md has the rules, the lemmas and what
-// is not covered.
+// A proved schedule may launch: it has no deadlock, matching counts, and ordered reads and overwrites. The
+// proof holds for all values of the schedule's symbols and lists. docs/proof.md has the rules, the lemmas and
+// what is not covered.
 #pragma once
 
 #include <string>

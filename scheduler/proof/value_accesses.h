@@ -1,4 +1,4 @@
-// Rule 6 of prove.h: the reads and writes of tasks, against the order in which they happen. Internal to
+// Rule 6 of prove.h compares the reads and writes of tasks with the order in which they happen. Internal to
 // prove.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Comparison of settings by simulated steps. Internal to search.
+// Settings are compared by simulated steps. Internal to search.
 #pragma once
 
 #include <string>

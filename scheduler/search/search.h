@@ -1,4 +1,4 @@
-// Search for settings that make simulated steps faster.
+// The search finds settings that make simulated steps faster.
 //
 // The search requires grids with regions and no events. The search leaves the program as it is. Rules can ask
 // for the settings that it finds, and the schedule is the same then. The search runs after fuse and before

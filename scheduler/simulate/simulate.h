@@ -1,4 +1,4 @@
-// Discrete-event simulation of one step: the schedule, task by task, on a machine description.
+// A discrete-event simulation runs one step of a schedule, task by task, on a machine description.
 //
 // The simulation requires a proved schedule. docs/simulate.md has the model, its parameters and what was not
 // validated. The same input gives the same answer.

@@ -1,4 +1,4 @@
-// The chain of tasks that determines the length of a simulated step.
+// A chain of tasks determines the length of a simulated step.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Data that the patterns of fuse share: the readers of each tensor of the graph, and the grids built so far.
+// The patterns of fuse share these data: the readers of each tensor of the graph, and the grids built so far.
 // Internal to fuse.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Issue slots of the products' loops, by the format of weights. Internal to scheduler/work.
+// The products' loops take issue slots that depend on the format of weights. Internal to scheduler/work.
 #pragma once
 
 #include "runtime/abi/weight_format.h"

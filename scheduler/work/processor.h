@@ -1,4 +1,5 @@
-// Products and attention on a worker of a processor, which is one thread. Internal to scheduler/work.
+// A worker of a processor is one thread, which takes these times for products and attention. Internal to
+// scheduler/work.
 #pragma once
 
 #include "scheduler/work/task.h"

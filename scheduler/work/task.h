@@ -1,5 +1,5 @@
-// One row for each task body: what its tasks cost. A further body is one more file of this folder and a line
-// in table.cc. Internal to scheduler/work.
+// Each task body has one row here: what its tasks cost. A further body is one more file of this folder and a
+// line in table.cc. Internal to scheduler/work.
 #pragma once
 
 #include <algorithm>

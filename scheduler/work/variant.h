@@ -1,4 +1,4 @@
-// How the variants of products spend their time. Internal to scheduler/work.
+// Variants of products spend their time in different ways. Internal to scheduler/work.
 #pragma once
 
 #include "ir/tasks.h"

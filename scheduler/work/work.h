@@ -1,4 +1,4 @@
-// The bytes and times that one task costs on a machine. docs/simulate.md describes the model.
+// TaskWork says which bytes and times one task costs on a machine.
 #pragma once
 
 #include "ir/step_symbols.h"
