@@ -1,5 +1,5 @@
-// The manifest: everything the runtime needs to bind a checkpoint to a kernel, and the names for its errors.
-// The manifest is kept as JSON in the cubin's global `mk_manifest`.
+// The manifest holds everything that the runtime needs to bind a checkpoint to a kernel, and the names for
+// its errors. The manifest is kept as JSON in the cubin's global `mk_manifest`.
 #pragma once
 
 #include <cstdint>

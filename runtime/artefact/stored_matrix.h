@@ -1,5 +1,4 @@
-// How checkpoints store quantized matrices: which tensors have the codes, scales and zero points of one, and
-// in which order.
+// Checkpoints store the codes, scales and zero points of a quantized matrix in tensors of several forms.
 //
 // compressed-tensors 0.20 stores codes in rows, and so do the method fp8 and NVIDIA's ModelOpt. GPTQ and AWQ
 // store them column by column. The tensors' names and shapes say which of these it is.

@@ -1,4 +1,4 @@
-// The processor of this machine: its instruction sets, its cores and its clock.
+// The processor of this machine has instruction sets, cores and a clock.
 #pragma once
 
 #include <string>

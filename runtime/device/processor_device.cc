@@ -1,4 +1,4 @@
-// The processor as a device. Device memory is memory of the process, and each worker is a thread.
+// The processor is a device, too. Device memory is memory of the process, and each worker is a thread.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>

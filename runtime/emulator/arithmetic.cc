@@ -1,4 +1,4 @@
-// Primitives that are single instructions on a GPU, computed to f32 accuracy.
+// Primitives that are single instructions on a GPU are computed here to f32 accuracy.
 #include <cmath>
 
 #include "runtime/base/half.h"

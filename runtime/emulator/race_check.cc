@@ -1,4 +1,5 @@
-// The check of accesses. Each is compared with the record of its cells and then recorded itself.
+// Each access is checked against what its agent knows. Each is compared with the record of its cells and then
+// recorded itself.
 #include <fmt/format.h>
 
 #include <algorithm>

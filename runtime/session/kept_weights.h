@@ -1,4 +1,4 @@
-// Packed weights kept in files, so that later sessions of a checkpoint need not pack them
+// Packed weights are kept in files, so that later sessions of a checkpoint need not pack them
 // (docs/processor.md).
 #pragma once
 

@@ -1,5 +1,5 @@
-// Reading of a checkpoint's quantized matrices in one form, whatever the form on disk: rows of codes, and the
-// scales and zero points of rows and groups.
+// A checkpoint's quantized matrices are read in one form, whatever the form on disk. The form has rows of
+// codes, and the scales and zero points of rows and groups.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A session: a model on a device, that is, a kernel bound to weights, with a cache for its requests.
+// A session is a model on a device, that is, a kernel bound to weights, with a cache for its requests.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Names of filters and tests, checked before a template is rendered.
+// Names of filters and tests are checked before a template is rendered.
 #pragma once
 
 #include "runtime/text/jinja/ast.h"
