@@ -1,5 +1,4 @@
-// Batch files, with a request as a JSON object on each line, and the objects that answer them. docs/engine.md
-// has the format.
+// A batch file has a request as a JSON object on each line. Objects of the same kind answer them.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// A check that weights and caches fit in a memory.
+// Weights and caches must fit in a memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The engine's calls of mkrt.h are defined here. Its rules are those of mkrt::Engine; this file converts
-// arguments and results.
+// The engine's calls of mkrt.h have the rules of mkrt::Engine; this file converts arguments and results.
 #include "runtime/c_api/c_abi.h"
 #include "runtime/c_api/sampling.h"
 #include "runtime/c_api/versions.h"

@@ -1,4 +1,4 @@
-// Matrix products of a warp (PTX ISA, "mma").
+// A warp multiplies matrices (PTX ISA, "mma").
 #include "tests/softgpu/forms.h"
 #include "tests/softgpu/matrix.h"
 

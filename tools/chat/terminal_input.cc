@@ -1,4 +1,4 @@
-// The lines of a terminal, edited by libedit.
+// libedit edits the lines of a terminal.
 #include <histedit.h>
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Rates of the loops of products and attention, on all threads at once.
+// The loops of products and attention have rates, measured on all threads at once.
 #pragma once
 
 #include "codegen/processor_loops.h"

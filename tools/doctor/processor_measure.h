@@ -1,4 +1,4 @@
-// Measurements of this processor for its machine description (docs/machines.md).
+// Doctor measures this processor for its machine description (docs/machines.md).
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// The formats that mkc quantize writes, as compressed-tensors 0.20 defines them.
+// mkc quantize writes these formats, as compressed-tensors 0.20 defines them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The link between a server and the process that runs its device. Messages alternate: a batch or a question,
-// then its result or answer. A socket says whose turn it is, and shared memory has the bytes.
+// A link joins a server and the process that runs its device. Messages alternate: a batch or a question, then
+// its result or answer. A socket says whose turn it is, and shared memory has the bytes.
 #pragma once
 
 #include <chrono>

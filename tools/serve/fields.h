@@ -1,4 +1,4 @@
-// Tables of a request's fields: how each is read, and which are refused.
+// Tables of a request's fields say how each is read, and which are refused.
 #pragma once
 
 #include <nlohmann/json.hpp>

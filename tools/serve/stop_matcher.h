@@ -1,4 +1,4 @@
-// Stop strings in a text that arrives in pieces.
+// Stop strings are looked for in a text that arrives in pieces.
 #pragma once
 
 #include <string>

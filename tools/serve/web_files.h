@@ -1,4 +1,4 @@
-// The files of the server's web page (tools/serve/page/), which the program holds.
+// The program holds the files of the server's web page (tools/serve/page/).
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// A model on the processor through the C interface, and calls that must fail.
+// A model is opened on the processor through the C interface, for calls that must fail.
 #pragma once
 
 #include <doctest/doctest.h>

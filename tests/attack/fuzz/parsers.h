@@ -1,4 +1,4 @@
-// Every parser of input that a user hands to mkc or libmkrt, as a function of bytes.
+// A parser of input that a user hands to mkc or libmkrt is a function of bytes here.
 #pragma once
 
 #include <span>
