@@ -9,8 +9,8 @@
 
 namespace mkc {
 
-// A folder of compiled files. Several processes may use it at once: entries are written whole, and a damaged
-// entry counts as absent.
+// Cache is a folder of compiled files. Several processes may use it at once: entries are written whole, and a
+// damaged entry counts as absent.
 struct Cache {
   std::string folder;  // empty: no entry is kept or found
   uint64_t max_bytes = uint64_t{256} << 20;

@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// Facts of the manifest that are not in the schedule.
+// ModelIdentity has facts of the manifest that are not in the schedule.
 struct ModelIdentity {
   std::string mkc_version;
   std::string family;

@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// Values that all code of a kernel refers to, loaded at the kernel's start.
+// LaunchValues has values that all code of a kernel refers to, loaded at the kernel's start.
 struct LaunchValues {
   Bases bases{};
   llvm::Value* worker = nullptr;        // mk::Worker of this thread

@@ -1,4 +1,4 @@
-// The kernel reads its work from the plan.
+// The kernel reads its work from the plan. runtime/abi/abi.h has the layout.
 #pragma once
 
 #include <cstddef>

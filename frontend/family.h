@@ -1,4 +1,4 @@
-// A family of models is what a file of models/ declares.
+// A family of models is what a file of models/ declares. docs/families.md defines the language.
 #pragma once
 
 #include <optional>

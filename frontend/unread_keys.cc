@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-// A key of config.json with the value, besides null, that leaves the computation unchanged.
+// UnreadKey is a key of config.json with the value, besides null, that leaves the computation unchanged.
 struct UnreadKey {
   const char* key;
   Node neutral;

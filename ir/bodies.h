@@ -40,7 +40,7 @@ int64_t norm_columns(const TaskProgram& program, const TaskGrid& row);
 // Returns the columns of a task of a row grid: the whole row where the norm is the row's, else whole heads.
 int64_t row_columns(const TaskProgram& program, const TaskGrid& row);
 
-// The size of a letter that the attributes alone determine.
+// NamedDim is the size of a letter that the attributes alone determine.
 struct NamedDim {
   char letter;
   int64_t size;

@@ -14,8 +14,8 @@ using mkrt::Error;
 using mkrt::Result;
 using mkrt::Status;
 
-// A place in an input file. `line` and `col` count from 1, a line of 0 means "no place known". `file` is the
-// path as the user wrote it.
+// Loc is a place in an input file. `line` and `col` count from 1, a line of 0 means "no place known". `file`
+// is the path as the user wrote it.
 struct Loc {
   std::string file;
   uint32_t line = 0;

@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// One operand of a body's task. Operands of one role differ in `written` or `stream`.
+// BodyOperand is one operand of a body's task. Operands of one role differ in `written` or `stream`.
 struct BodyOperand {
   std::string_view role;
   TensorId tensor;

@@ -23,7 +23,7 @@ struct Form {
   auto operator<=>(const Form&) const = default;
 };
 
-// The forms of one program and the atoms that they share.
+// Forms holds the forms of one program and the atoms that they share.
 //
 // Products are multiplied out. Floordiv and min express ceildiv, mod and max. Multiples of a constant divisor
 // are taken out of a division. A minimum keeps each operand once, and only the least of operands that differ

@@ -23,7 +23,7 @@ using OpId = Id<struct OpTag>;
 using GridId = Id<struct GridTag>;
 using EventId = Id<struct EventTag>;
 
-// A vector addressed by Key. Loops that need the id are written `for (Key id : table.ids())`.
+// Table is a vector addressed by Key. Loops that need the id are written `for (Key id : table.ids())`.
 template <class Key, class T>
 struct Table {
   std::vector<T> items;

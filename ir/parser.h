@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// The objects of one kind by name. The table is complete before the first line is parsed.
+// NameTable holds the objects of one kind by name. The table is complete before the first line is parsed.
 struct NameTable {
   const char* what;   // "tensor", …
   const char* sigil;  // "%", "@" or ""

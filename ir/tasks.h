@@ -154,8 +154,9 @@ uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid);
 
 // Tells whether the grid is a product, or parts of one, whose weights are E4M3.
 bool multiplies_e4m3(const TaskProgram& program, const TaskGrid& grid);
-// Returns the number of tokens from which a product multiplies its activations as 8-bit floats (E4M3). 0
-// means never: nothing asks for it, or the weights are no E4M3. Such a product uses no warpgroups.
+// Returns the number of tokens from which a product multiplies its activations as 8-bit floats (E4M3).
+// Returns 0 if it never does: nothing asks for it, or the weights are no E4M3. Such a product uses no
+// warpgroups.
 uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid);
 // Products of fewer tokens than kMinFp8From wait for their weights, not for matrix instructions.
 constexpr uint32_t kMinFp8From = 33;

@@ -80,7 +80,8 @@ std::string values_text(const Symbols& symbols, std::span<const int64_t> values)
 std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 
-// The tasks of a grid at given values. Tasks are numbered from 0 with the last coordinate fastest.
+// TaskSpace has the tasks of a grid at given values. Tasks are numbered from 0 with the last coordinate
+// fastest.
 class TaskSpace {
  public:
   TaskSpace(const TaskGrid& grid, std::span<const int64_t> values);

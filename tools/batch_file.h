@@ -1,4 +1,5 @@
-// A batch file has a request as a JSON object on each line. Objects of the same kind answer them.
+// A batch file has a request as a JSON object on each line, and JSON objects answer them. docs/engine.md has
+// the format.
 #pragma once
 
 #include <deque>

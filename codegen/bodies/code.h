@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// One task of a body. Products and split_k_reduce run `count` consecutive tasks from `task` on.
+// TaskCall is one task of a body. Products and split_k_reduce run `count` consecutive tasks from `task` on.
 struct TaskCall {
   llvm::Value* arguments;
   const std::vector<llvm::Value*>& coords;

@@ -268,7 +268,7 @@ struct RowArgs {
 };
 constexpr u32 kRowCols = 2 * kConsumerThreads;
 
-// tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
+// EmbedArgs are tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
 struct EmbedArgs {
   AS1 const u32* tokens;
   AS1 const char* table;

@@ -1,5 +1,6 @@
 // These kernels measure what the GPU gives at best: reads at full speed, and a signal from one worker to
-// another. No wait here is without a bound.
+// another. mkc doctor links them for the device that is there. tools/gpu/bundle compiles them to PTX for
+// measure.py. No wait here is without a bound.
 using u32 = unsigned;
 using u64 = unsigned long long;
 #define GLOBAL __attribute__((address_space(1)))

@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// The operand whose footprint is wanted. `dims` is its tensor's shape.
+// FootprintOf names the operand whose footprint is wanted. `dims` is its tensor's shape.
 struct FootprintOf {
   const TaskProgram& program;
   const TaskGrid& grid;
@@ -35,7 +35,7 @@ inline Range each(uint32_t coordinate) {
   return {coord(coordinate), 1};
 }
 
-// A grid under verification. `sizes` has the sizes of the letters of its operands' shapes.
+// GridUnderCheck is a grid under verification. `sizes` has the sizes of the letters of its operands' shapes.
 struct GridUnderCheck {
   Verifier& v;
   const TaskProgram& program;

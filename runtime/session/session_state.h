@@ -1,4 +1,4 @@
-// Session::State is what a session holds.
+// Session::State is what a session holds. session_open.cc makes it, and session.cc runs steps with it.
 #pragma once
 
 #include <array>

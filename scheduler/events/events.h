@@ -14,7 +14,7 @@
 
 namespace mkc {
 
-// Costs and gains of an event's granularity.
+// EventCosts has the costs and gains of an event's granularity.
 struct EventCosts {
   double task_ns = 1000;   // time of a typical producer task
   double notify_ns = 50;   // time of each further cell that a task notifies

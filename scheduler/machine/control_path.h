@@ -5,8 +5,8 @@
 
 namespace mkc {
 
-// A path through machine code: instructions of a warp, loads that wait for each other, and barriers of a
-// worker.
+// CodePath is a path through machine code: instructions of a warp, loads that wait for each other, and
+// barriers of a worker.
 struct CodePath {
   double instructions = 0, global_loads = 0, shared_loads = 0, barriers = 0;
 };

@@ -9,8 +9,8 @@ namespace mkc::proof {
 
 using GridSet = boost::dynamic_bitset<>;
 
-// The order that events guarantee once counts are right. Workers' streams guarantee more, but no rule relies
-// on that.
+// Order is the order that events guarantee once counts are right. Workers' streams guarantee more, but no
+// rule relies on that.
 struct Order {
   // The grids' numbers. A grid follows the grids before it in events and streams.
   std::vector<uint32_t> sorted;

@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// Numbers of proved statements, each for all values.
+// ProofReport has numbers of proved statements, each for all values.
 struct ProofReport {
   uint64_t symbolic = 0;    // proved by canonical forms of expressions, and by the order of events
   uint64_t enumerated = 0;  // proved at each value of a small domain

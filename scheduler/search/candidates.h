@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// Settings that the user asks for.
+// Asked has the settings that the user asks for.
 struct Asked {
   bool wgmma_from = false;
   std::vector<SplitRule> splits{};

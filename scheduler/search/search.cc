@@ -86,7 +86,7 @@ class Search {
     return candidates;
   }
 
-  // A candidate over the best settings, as far as its evaluation got.
+  // Attempt is a candidate over the best settings, as far as its evaluation got.
   struct Attempt {
     std::optional<Evaluation> evaluation;  // nothing: the settings are impossible or were evaluated before
     Result<std::vector<double>> ratios = std::vector<double>();

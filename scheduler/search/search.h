@@ -15,7 +15,7 @@
 
 namespace mkc {
 
-// The budget of -O3.
+// SearchBudget is the budget of -O3.
 struct SearchBudget {
   double seconds = 10;  // time for all evaluations
   uint32_t evaluations = UINT32_MAX;

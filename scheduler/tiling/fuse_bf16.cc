@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-// The users of a tensor.
+// Uses are the users of a tensor.
 struct Uses {
   std::vector<GridId> writers, products;  // `products` are those that multiply as bf16.
   bool others = false;                    // other grids read the tensor

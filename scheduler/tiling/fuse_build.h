@@ -8,7 +8,8 @@
 
 namespace mkc {
 
-// The tensors of the program in which a route grid tells its layer's experts about their rows.
+// RouteTables has the tensors of the program in which a route grid tells its layer's experts about their
+// rows.
 struct RouteTables {
   TensorId active_experts, expert, active_expert_rows, active_expert_begin, token, row;
 };

@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// One task on a machine.
+// TaskOn is one task on a machine.
 struct TaskOn {
   TaskOn(const Step& task_step, const StepSymbols& step_symbols, const Machine& machine, uint32_t number);
 

@@ -1,4 +1,4 @@
-// A run of the software GPU has settings.
+// A run of the software GPU has settings. docs/softgpu.md has the environment variables.
 #pragma once
 
 #include <cstdint>

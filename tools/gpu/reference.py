@@ -20,7 +20,8 @@ import plain_model
 from shapes import read_shape
 
 ROUNDING = 1e-3  # beside twice the error of the plain model in the weights' precision
-# Of a router's last chosen logit over the first that is not: below, rounding may choose other experts.
+# A router's choice is clear if its last chosen logit exceeds the next one by this. Rounding may change a closer
+# choice.
 CLEAR = 0.05
 
 

@@ -30,7 +30,7 @@ enum class Receive : uint8_t { kMessage, kClosed, kLate };
 // DeviceLink is one end of a link. Each end has its own area of the shared memory, which it alone writes.
 class DeviceLink {
  public:
-  // The file descriptors of an end, for another process.
+  // Ends has the file descriptors of an end, for another process.
   struct Ends {
     int socket = -1, memory = -1;
   };

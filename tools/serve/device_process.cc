@@ -31,7 +31,7 @@ std::string text_of(const Message& message) {
 }
 
 // Starts the program. The process gets the standard streams and the ends of its link, and nothing else that
-// is open: a client's connection would not close while the process has it, too. Returns an error number, or
+// is open. A client's connection would not close while the process has it, too. Returns an error number, or
 // 0.
 int spawn(const DeviceLink::Ends& ends, const std::vector<char*>& arguments, pid_t& process) {
   // Duplicates beyond both targets keep one dup2 from closing what the other needs.

@@ -542,7 +542,7 @@ class Reason(enum.IntEnum):
 Progress = collections.namedtuple("Progress", "id tokens logprobs")
 # A finished request. reason: a Reason; error: an Error, or None; cached_tokens: of the prompt, from the prefix cache.
 Outcome = collections.namedtuple("Outcome", "id tokens logprobs reason error cached_tokens")
-# What an engine has now, and counts since it was opened.
+# Stats has what an engine holds now, and counts since it was opened.
 Stats = collections.namedtuple("Stats", "running waiting pages pages_used clock launches steps rows preemptions "
                                         "prefix_queries prefix_hits")
 
