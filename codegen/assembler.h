@@ -35,7 +35,7 @@ class Assembler {
 // AssemblerCandidate is a file that exists, or that a flag or a variable names.
 struct AssemblerCandidate {
   std::string path;
-  std::string origin;  // reason to look there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
+  std::string origin;  // the reason to look there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
 };
 
 struct AssemblerSearch {

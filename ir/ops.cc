@@ -7,8 +7,8 @@ using enum OperandKind;
 using mkrt::Activation;
 using mkrt::RowStep;
 
-// The one definition of each op. The rows are in the order of OpKind. Pair p of the T * k pairs of rows is
-// token p / k and its choice p mod k.
+// Each op has its one definition here. The rows are in the order of OpKind. Pair p of the T * k pairs of rows
+// is token p / k and its choice p mod k.
 const std::vector<OpSchema>& schemas() {
   static const std::vector<OpSchema> table = {
       {.kind = OpKind::kEmbed,

@@ -1,4 +1,4 @@
-// All levels are parsed by this parser. Internal to parse.
+// All levels are parsed by this parser. This header is internal to parse.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Print and parse spell names, strings, numbers and keywords of the text form alike. Internal to ir.
+// Print and parse spell names, strings, numbers and keywords of the text form alike. This header is internal
+// to ir.
 #pragma once
 
 #include <array>

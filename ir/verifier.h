@@ -1,4 +1,4 @@
-// All levels are verified by this verifier. Internal to verify.
+// All levels are verified by this verifier. This header is internal to verify.
 #pragma once
 
 #include <map>

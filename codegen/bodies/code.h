@@ -1,5 +1,5 @@
 // Each task body has one row here: the code that calls it. A further body is one more file of this folder and
-// a line in table.cc. Internal to codegen/bodies.
+// a line in table.cc. This header is internal to codegen/bodies.
 #pragma once
 
 #include <string>

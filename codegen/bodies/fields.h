@@ -1,4 +1,5 @@
-// Generated code fills the argument struct of a task body field by field. Internal to codegen/bodies.
+// Generated code fills the argument struct of a task body field by field. This header is internal to
+// codegen/bodies.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// The bodies product, split_k_partial, split_k_reduce and expert share this code. Internal to codegen/bodies.
+// The bodies product, split_k_partial, split_k_reduce and expert share this code. This header is internal to
+// codegen/bodies.
 #pragma once
 
 #include <functional>

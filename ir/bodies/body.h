@@ -1,5 +1,5 @@
 // Each task body has one row here: all that the IR knows of it. A further body is one more file of this
-// folder and a line in table.cc. Internal to ir.
+// folder and a line in table.cc. This header is internal to ir.
 #pragma once
 
 #include "ir/bodies.h"

@@ -1,4 +1,4 @@
-// Bodies of products share these strips of weight rows. Internal to ir/bodies.
+// Bodies of products share these strips of weight rows. This header is internal to ir/bodies.
 #pragma once
 
 #include "ir/bodies/body.h"

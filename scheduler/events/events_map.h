@@ -1,4 +1,4 @@
-// A task of a consumer grid depends on some tasks of each producer grid. Internal to events.
+// A task of a consumer grid depends on some tasks of each producer grid. This header is internal to events.
 #pragma once
 
 #include <optional>

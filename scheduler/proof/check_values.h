@@ -1,5 +1,5 @@
 // A schedule is checked at chosen values, task by task. The check finds a counterexample where the proof
-// fails, and decides programs of few values. Internal to prove.
+// fails, and decides programs of few values. This header is internal to prove.
 #pragma once
 
 #include <vector>

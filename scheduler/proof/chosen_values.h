@@ -1,4 +1,4 @@
-// A schedule is checked task by task at these values of its symbols. Internal to prove.
+// A schedule is checked task by task at these values of its symbols. This header is internal to prove.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// All rules of the proof share these data and functions. Internal to prove.
+// All rules of the proof share these data and functions. This header is internal to prove.
 #pragma once
 
 #include <string>

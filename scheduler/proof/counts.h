@@ -1,5 +1,5 @@
-// The rule says that every cell expects as many notifications as the grids of its event give it. Internal to
-// prove.
+// The rule says that every cell expects as many notifications as the grids of its event give it. This header
+// is internal to prove.
 #pragma once
 
 #include "scheduler/proof/along.h"

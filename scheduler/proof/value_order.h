@@ -1,4 +1,4 @@
-// Tasks happen in an order that follows from given symbol values. Internal to prove.
+// Tasks happen in an order that follows from given symbol values. This header is internal to prove.
 #pragma once
 
 #include "scheduler/place/step.h"

@@ -1,5 +1,6 @@
 // The search tries candidates, which change the settings of one kind of a layer's grids. A kind of a layer's
-// grids is left out if its body differs between layers, or if a rule of the user fits it. Internal to search.
+// grids is left out if its body differs between layers, or if a rule of the user fits it. This header is
+// internal to search.
 #pragma once
 
 #include <string>

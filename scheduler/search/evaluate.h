@@ -1,4 +1,4 @@
-// Settings are compared by simulated steps. Internal to search.
+// Settings are compared by simulated steps. This header is internal to search.
 #pragma once
 
 #include <string>

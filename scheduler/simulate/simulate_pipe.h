@@ -1,4 +1,4 @@
-// The reads in progress share one bandwidth equally. Internal to simulate.
+// The reads in progress share one bandwidth equally. This header is internal to simulate.
 #pragma once
 
 #include <cstdint>

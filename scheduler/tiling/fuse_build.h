@@ -1,5 +1,5 @@
 // The patterns of fuse share these data: the readers of each tensor of the graph, and the grids built so far.
-// Internal to fuse.
+// This header is internal to fuse.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// The products' loops take issue slots that depend on the format of weights. Internal to scheduler/work.
+// The products' loops take issue slots that depend on the format of weights. This header is internal to
+// scheduler/work.
 #pragma once
 
 #include "runtime/abi/weight_format.h"

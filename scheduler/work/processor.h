@@ -1,5 +1,5 @@
-// A worker of a processor is one thread, which takes these times for products and attention. Internal to
-// scheduler/work.
+// A worker of a processor is one thread, which takes these times for products and attention. This header is
+// internal to scheduler/work.
 #pragma once
 
 #include "scheduler/work/task.h"

@@ -1,5 +1,5 @@
 // Each task body has one row here: what its tasks cost. A further body is one more file of this folder and a
-// line in table.cc. Internal to scheduler/work.
+// line in table.cc. This header is internal to scheduler/work.
 #pragma once
 
 #include <algorithm>

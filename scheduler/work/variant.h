@@ -1,4 +1,4 @@
-// Variants of products spend their time in different ways. Internal to scheduler/work.
+// Variants of products spend their time in different ways. This header is internal to scheduler/work.
 #pragma once
 
 #include "ir/tasks.h"

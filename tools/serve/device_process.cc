@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kEndLimit{2000};  // for a process whose lin
 constexpr std::chrono::milliseconds kNoLimit{std::chrono::hours(24)};
 constexpr std::chrono::milliseconds kPause{200};  // before a start that follows a failed one
 
-// File descriptors of the process, beside the standard streams.
+// The process has these file descriptors beside the standard streams.
 constexpr int kSocket = 3, kMemory = 4, kFirstClosed = 5;
 
 std::string status_text(int status) {

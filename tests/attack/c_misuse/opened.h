@@ -23,7 +23,7 @@ struct Compiled {
 };
 const Compiled& compiled();
 
-// The same model for the emulator, with its kernels.
+// Emulated is the same model for the emulator, with its kernels.
 struct Emulated {
   HostArtefact host;
   std::string manifest;
