@@ -123,8 +123,8 @@ struct Seen {
   MK_INLINE bool operator()(u32 position) const { return position - first < count; }
 };
 
-// Block is the query rows [first, first + count) of a row block, which go through a KV tile together. Row x
-// of the row block is head x % group of token x / group.
+// Block is the query rows [first, first + count) of a row block that go through a KV tile together. Row x of
+// the row block is head x % group of token x / group.
 struct Block {
   u32 first, count, group;
   u32 fresh;       // the position of token 0

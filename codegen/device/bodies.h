@@ -172,7 +172,7 @@ struct AttendArgs {
 // A KV tile is kKvTile positions, a KV chunk kKvChunk. Attention adds positions up to KV tiles, KV tiles to
 // KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile, or of one KV
 // chunk. The partials of a step are KV chunks if it has at least kBusyKvChunks of them, or more KV tiles than
-// slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
+// partial slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
 constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
