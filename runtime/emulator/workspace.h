@@ -1,4 +1,4 @@
-// The emulator watches the workspace of steps. A tensor holds NaN and wild integers until its tasks have
+// The emulator spoils the workspace of steps. A tensor holds NaN and wild integers until its tasks have
 // written it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Warps of a CTA wait for these instructions (PTX ISA, "bar", "setmaxnreg", "griddepcontrol", "nanosleep").
+// Warps of a CTA wait at these instructions (PTX ISA, "bar", "setmaxnreg", "griddepcontrol", "nanosleep").
 #include "tests/softgpu/forms.h"
 #include "tests/softgpu/race.h"
 #include "tests/softgpu/views.h"
