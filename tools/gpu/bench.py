@@ -29,7 +29,7 @@ from kit import (HERE, TRACE, Failed, Missing, circumstances, end_with_the_calle
                  spread, symbols, traced, write)
 from shapes import read_shape
 
-# What matters most comes first; then whatever else the bundle has.
+# The models that matter most come first, then the others of the bundle.
 MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b", "qwen3-30b-a3b"]
 PEERS = ["compile-flex", "eager", "compile-sdpa", "transformers"]
 CONTEXTS = [1024, 128, 8192, 32768]
