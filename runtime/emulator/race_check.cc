@@ -1,5 +1,4 @@
-// Each access is checked against what its agent knows. Each is compared with the record of its cells and then
-// recorded itself.
+// Each access is compared with the record of its cells and then recorded itself.
 #include <fmt/format.h>
 
 #include <algorithm>
