@@ -30,8 +30,8 @@ const BodySchema& body_schema(BodyKind kind);
 // take. Workers may read it at any time after the grid's lookup, even where they have no task.
 bool looks_up(BodyKind kind, std::string_view role);
 
-// Query rows of attention that a KV tile is multiplied with at once. A block takes as many tokens as have no
-// more query rows in the group of a key/value head, and at least one token.
+// Attention multiplies a KV tile with this many query rows at once. A row block takes as many tokens as have
+// no more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kBlockRows = 16;
 
 // Returns the columns that the norm of a row grid takes together, or 0 where it has none. They are the whole

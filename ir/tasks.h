@@ -26,14 +26,14 @@ enum class BodyKind : uint8_t {
   kCombine,
   // A sample task picks the token after a request's last row, by the request's settings (docs/sampling.md).
   kSample,
-  // A route task chooses experts and their shares for all tokens. A route task also lists the active experts
-  // and the rows of each.
+  // A route task chooses experts and their routing weights for all tokens. A route task also lists the active
+  // experts and the rows of each.
   kRoute,
   // An expert task multiplies some strips of 16 weight rows of one active expert with the rows of that
   // expert.
   kExpert,
   // An expert_sum task computes some columns of one token row. The task adds the token's expert results,
-  // weighted by their shares, and a residual.
+  // weighted by their routing weights, and a residual.
   kExpertSum,
   // A split_k_partial task multiplies one strip of a split product and leaves the sums of the K slices of one
   // part.

@@ -176,7 +176,7 @@ struct AttendArgs {
 constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
-// Query rows that the warps of a worker take through a KV tile together.
+// The warps of a worker take this many query rows through a KV tile together.
 constexpr u32 kBlockRows = 16;
 constexpr u32 kBlockRowsF32 = 8;  // query rows with f32 caches
 
