@@ -15,9 +15,9 @@ set(standard <algorithm> <array> <bit> <chrono> <cmath> <cstdint> <cstring> <deq
 
 # mkc_precompile(SET HEADERS… LIBS…) adds the target mkc_pch_SET.
 #
-# ccache takes a precompiled header for its checksum file, which names the headers and their versions. So one clone's
-# objects serve another clone, whose precompiled header holds other paths. CMake's own options also include the header's
-# text by its full path, which clang does not need and ccache would hash.
+# ccache takes a precompiled header for its checksum file, which names the headers and their versions. The objects
+# of one clone therefore serve another clone, whose precompiled header holds other paths. CMake's own options also include
+# the header's text by its full path, which clang does not need and ccache would hash.
 set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
 function(mkc_precompile set)
   cmake_parse_arguments(arg "" "" "HEADERS;LIBS" ${ARGN})

@@ -1,4 +1,4 @@
-// The search for NVIDIA's PTX assembler, and calls of it.
+// Cubins are assembled by NVIDIA's PTX assembler, which is searched for and called here.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace mkc {
 
-// Resources of one kernel, as the assembler's log reports them.
+// Resources are the resources of one kernel, as the assembler's log reports them.
 struct Resources {
   std::string kernel;
   uint32_t registers = 0;
@@ -32,10 +32,10 @@ class Assembler {
   virtual Result<Cubin> assemble(const std::string& ptx, const Target& target) const = 0;
 };
 
-// A file that exists, or that a flag or a variable names.
+// AssemblerCandidate is a file that exists, or that a flag or a variable names.
 struct AssemblerCandidate {
   std::string path;
-  std::string origin;  // reason to look there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
+  std::string origin;  // the reason to look there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
 };
 
 struct AssemblerSearch {

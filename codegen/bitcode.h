@@ -1,7 +1,7 @@
-// The task bodies of codegen/device/ and codegen/processor/, compiled when mkc is built. Single bitcode files
-// serve the emulator and tests. Libraries hold all bodies, simplified, with the primitives of one kind of
-// GPU, traced or untraced. A processor's library has the bodies that kernels inline; object files with its
-// name have the others ("processor_v3_product").
+// Task bodies of codegen/device/ and codegen/processor/ are compiled to bitcode when mkc is built. Single
+// bitcode files serve the emulator and tests. Libraries hold all bodies, simplified, with the primitives of
+// one kind of GPU, traced or untraced. A processor's library has the bodies that kernels inline; object files
+// with its name have the others ("processor_v3_product").
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Code that calls task bodies, with arguments made from a grid's operands and sizes.
+// Generated code calls task bodies with arguments that it makes from a grid's operands and sizes.
 #pragma once
 
 #include "codegen/emit.h"
@@ -8,13 +8,14 @@
 
 namespace mkc {
 
-// Base addresses of the kernel's memory.
+// Bases has the base addresses of the kernel's memory.
 struct Bases {
   llvm::Value *weights, *workspace, *caches;  // global pointers
   llvm::Value *session, *step;
 };
 
-// One call of a task body. `grid` stands for all grids of its kind, and `record` tells which of them runs.
+// BodyCall is one call of a task body. `grid` stands for all grids of its kind, and `record` tells which of
+// them runs.
 struct BodyCall {
   const Schedule& schedule;
   const StepLists& lists;

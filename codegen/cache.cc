@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 3;
 
-// The header of an entry. The summary and the bytes follow it.
+// Header begins an entry. The summary and the bytes follow it.
 struct Header {
   uint32_t format = kFormat;
   char hash[32];  // hash_of() the entry

@@ -1,4 +1,4 @@
-// A disk cache of cubins and of the emulator's machine code, keyed by everything that they depend on.
+// Cubins and the emulator's machine code are kept on disk, keyed by everything that they depend on.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace mkc {
 
-// A folder of compiled files. Several processes may use it at once: entries are written whole, and a damaged
-// entry counts as absent.
+// Cache is a folder of compiled files. Several processes may use it at once: entries are written whole, and a
+// damaged entry counts as absent.
 struct Cache {
   std::string folder;  // empty: no entry is kept or found
   uint64_t max_bytes = uint64_t{256} << 20;

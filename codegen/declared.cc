@@ -71,7 +71,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
     uint32_t bytes;
     std::string error;
   };
-  // The symbol values and tasks with which a grid's regions are evaluated.
+  // GridValues has the symbol values and tasks with which a grid's regions are evaluated.
   struct GridValues {
     std::vector<int64_t> values;
     TaskSpace space;

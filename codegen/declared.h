@@ -1,4 +1,4 @@
-// The regions that a schedule's tasks declare to read and write. The emulator checks each access against
+// A schedule's tasks declare the regions that they read and write. The emulator checks each access against
 // them.
 #pragma once
 

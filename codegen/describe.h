@@ -1,4 +1,4 @@
-// The manifest of a schedule, which tells the runtime how to run the kernel.
+// A schedule's manifest tells the runtime how to run the kernel.
 #pragma once
 
 #include "codegen/mode.h"
@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// Facts of the manifest that are not in the schedule.
+// ModelIdentity has facts of the manifest that are not in the schedule.
 struct ModelIdentity {
   std::string mkc_version;
   std::string family;

@@ -1,4 +1,4 @@
-// Helpers over llvm::IRBuilder that emit the kernel's code.
+// Emitter adds the code that kernels need often to llvm::IRBuilder: loops, branches, loads.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

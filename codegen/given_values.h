@@ -1,4 +1,4 @@
-// Values of a step's symbols and lists, from the step that the emulator was given.
+// The emulator is given a step, from which the values of its symbols and lists follow.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// One kernel per kind of grid, without events. Grid kernels have the tiles and bodies of the megakernel. Grid
-// kernels serve as the megakernel's reference and as a fallback.
+// Kernels mode has one kernel per kind of grid, and no events. Grid kernels have the tiles and bodies of the
+// megakernel. Grid kernels serve as the megakernel's reference and as a fallback.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,4 +1,4 @@
-// The kernel compiled to host code, for the emulator.
+// The emulator runs the kernel as host code.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The kernel as one LLVM module: scaffold, task bodies and primitives, inlined into each kernel.
+// The kernel is one LLVM module: scaffold, task bodies and primitives, inlined into each kernel.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,5 +1,5 @@
-// Kinds of grids. One piece of code serves all grids of a kind, which differ only in the numbers of their
-// records (MkGrid in runtime/abi/abi.h).
+// Grids of one kind share one piece of code. They differ only in the numbers of their records (MkGrid in
+// runtime/abi/abi.h).
 #pragma once
 
 #include <cstdint>

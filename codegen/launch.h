@@ -1,4 +1,4 @@
-// The code at the start of every kernel: values of the launch, lists of the step, roles of a worker's
+// Every kernel begins with the same code: values of the launch, lists of the step, roles of a worker's
 // threads.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// Values that all code of a kernel refers to, loaded at the kernel's start.
+// LaunchValues has values that all code of a kernel refers to, loaded at the kernel's start.
 struct LaunchValues {
   Bases bases{};
   llvm::Value* worker = nullptr;        // mk::Worker of this thread

@@ -1,4 +1,4 @@
-// The linker of device code modules.
+// Modules of device code are linked into the kernel's module.
 #pragma once
 
 #include <llvm/IR/Module.h>

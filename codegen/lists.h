@@ -1,5 +1,5 @@
-// The lists that a worker keeps in shared memory. StepLists places the lists of the step, the row blocks, and
-// the first task of each row of ragged grids.
+// A worker keeps the lists of a step in shared memory. StepLists places the lists of the step, the row
+// blocks, and the first task of each row of ragged grids.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The ways to run a step on a device.
+// A device can run a step in one of three modes.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ void make_kernel_entry(llvm::Function& kernel) {
   kernel.addFnAttr("nvvm.minctasm", "1");
 }
 
-// The optimised module, with the machine and the context that it depends on.
+// GpuModule is the optimised module, with the machine and the context that it depends on.
 struct GpuModule {
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::LLVMContext> context;

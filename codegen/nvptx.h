@@ -1,4 +1,4 @@
-// PTX of the kernels.
+// Kernels become PTX here.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Access to the operands of a grid by their roles.
+// Operands of a grid are found by their roles.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The LLVM pass pipelines for bodies and kernels.
+// Bodies and kernels go through these LLVM pass pipelines.
 #pragma once
 
 #include <llvm/IR/Module.h>

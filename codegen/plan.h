@@ -1,4 +1,4 @@
-// The plan, from which the kernel reads its work. runtime/abi/abi.h has the layout.
+// The kernel reads its work from the plan. runtime/abi/abi.h has the layout.
 #pragma once
 
 #include <cstddef>

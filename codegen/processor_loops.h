@@ -1,4 +1,4 @@
-// Loops that `mkc doctor` times on this processor. They are compiled once for each instruction set, from the
+// `mkc doctor` times these loops on this processor. They are compiled once for each instruction set, from the
 // sources of task bodies (codegen/processor/measure.cc).
 #pragma once
 

@@ -1,4 +1,4 @@
-// The memory of a worker of the processor.
+// A worker of the processor has memory in place of a GPU's shared memory.
 #pragma once
 
 #include "ir/schedule.h"

@@ -1,4 +1,4 @@
-// Instrumentation that reports memory accesses to the emulator's race detector.
+// Instrumented kernels report their memory accesses to the emulator's race detector.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,4 +1,4 @@
-// The megakernel's scaffold around the task bodies: dispatch, waits, notifications and the loader.
+// The scaffold surrounds the task bodies of the megakernel: dispatch, waits, notifications and the loader.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,4 +1,4 @@
-// The kernel as machine code of a processor, in a shared object with manifest and plan.
+// A processor's kernel is machine code in a shared object, with manifest and plan.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ std::vector<GridId> routed_grids(const TaskProgram& program) {
   return grids;
 }
 
-// The values of the symbols of one step.
+// Values has the values of the symbols of one step.
 class Values {
  public:
   Values(const Schedule& schedule, const mkrt::StepGiven& given)

@@ -1,4 +1,4 @@
-// The counter values at the end of a step, computed from the schedule alone. The emulator checks every run
+// The counter values at the end of a step follow from the schedule alone. The emulator checks every run
 // against them.
 #pragma once
 

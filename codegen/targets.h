@@ -1,4 +1,4 @@
-// The capability table of code generation: the engines of each target, and LLVM's names for it.
+// Each target has one row: its engines, and LLVM's names for it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// Hardware engines that a worker can use.
+// Engines are the hardware engines that a worker can use.
 struct Engines {
   bool bulk_copy = false;   // cp.async.bulk; otherwise the loader uses cp.async
   bool warpgroups = false;  // wgmma

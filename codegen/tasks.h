@@ -1,4 +1,4 @@
-// Code that runs a grid's tasks: the choice of a worker's tasks, their coordinates, waits and notifications.
+// Generated code runs a grid's tasks: a worker's choice of tasks, their coordinates, waits and notifications.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,13 @@
 
 namespace mkc {
 
-// The tasks [first, last) of one grid that this worker runs. Tasks are numbered row-major.
+// Share has the tasks [first, last) of one grid that this worker runs. Tasks are numbered row-major.
 struct Share {
   llvm::Value *first, *last;
 };
 
-// Consecutive tasks that a body takes together. Products take blocks of tasks; other bodies take one task.
+// TaskBlock has consecutive tasks that a body takes together. Products take blocks of tasks; other bodies
+// take one task.
 struct TaskBlock {
   llvm::Value *first, *count;
 };

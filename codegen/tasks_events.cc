@@ -1,4 +1,4 @@
-// Code for the waits, lookups and notifications of a grid's tasks.
+// Generated code waits for a grid's events, makes its lookup and notifies.
 #include <algorithm>
 #include <cstddef>
 

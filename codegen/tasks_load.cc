@@ -1,4 +1,4 @@
-// Code of the loader for a grid's tasks: loads of streamed operands through the ring.
+// The loader's generated code brings streamed operands of a grid's tasks through the ring.
 #include <algorithm>
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-// The map from addresses of a step to tensor elements, for checks on the emulator.
+// Addresses of a step are mapped to tensor elements, for checks on the emulator.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace mkc {
 
-// The elements at an address: one element, or the elements of 16 bytes of a packed weight. `first` and `last`
-// are their smallest and largest index in each dim.
+// Elements are those at an address: one element, or the elements of 16 bytes of a packed weight. `first` and
+// `last` are their smallest and largest index in each dim.
 struct Elements {
   std::vector<int64_t> first, last;
   uint32_t bytes = 0;  // bytes from the address to the end of these elements

@@ -1,4 +1,4 @@
-// The match between the tensors of a checkpoint and the weights that a family declares.
+// Tensors of a checkpoint are matched with the weights that a family declares.
 #pragma once
 
 #include <map>

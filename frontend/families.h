@@ -1,4 +1,4 @@
-// The known families: those in a folder given by the user, then those built in from models/.
+// Known families are those of a folder given by the user, then those built in from models/.
 #pragma once
 
 #include <span>

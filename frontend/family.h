@@ -1,4 +1,4 @@
-// A family of models, as a file of models/ declares it. docs/families.md defines the language.
+// A family of models is what a file of models/ declares. docs/families.md defines the language.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Readers of the weights, caches and ops in a family file. The op schemas of ir/ops.h say what an op may
-// hold.
+// These functions read the weights, caches and ops of a family file. The op schemas of ir/ops.h say what an
+// op may hold.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Access to the fields of a map, with errors that name them.
+// Fields of a map are read one by one, with errors that name them.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// The expressions of family files. They refer to config keys and parameters and are evaluated once per
-// compile.
+// Family files hold expressions. They refer to config keys and parameters and are evaluated once per compile.
 //
 //   a if c else b | or | and | not | == != < <= > >= in | ?? | + - | * / % | - | literal, name,
 //   config.key.key, list[i], size(list), sqrt(…), ( … )

@@ -1,4 +1,4 @@
-// A checkpoint's facts about generation: the tokens that end a text, and the default sampling.
+// A checkpoint says which tokens end a text, and how it is sampled by default.
 #pragma once
 
 #include <cstdint>

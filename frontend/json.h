@@ -1,4 +1,4 @@
-// The reader of JSON into a Document.
+// parse_json() reads JSON into a Document.
 #pragma once
 
 #include "frontend/node.h"

@@ -1,4 +1,4 @@
-// Patterns for the names of modules, as quantization_config writes them.
+// quantization_config names modules by patterns.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The value tree that YAML and JSON files are read into, with the place of every value.
+// YAML and JSON files are read into one tree of values, with the place of every value.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The builder of level 1, the op graph, from a resolved request.
+// A resolved request becomes level 1, the op graph.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The binding of a family's parameters to the values of one config.json, with the checks of that file.
+// A family's parameters are bound to the values of one config.json, with the checks of that file.
 #pragma once
 
 #include "frontend/family.h"

@@ -1,4 +1,4 @@
-// Formats of quantized matrices, as a config without a checkpoint plans them.
+// A config without a checkpoint plans the formats of quantized matrices.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kConfig = "quantization_config";
 constexpr const char* kModelopt = "quantization";  // of hf_quant_config.json
 
-// Expected is a key of the config with the values that it may have.
+// Expected names a key of the config, with the values that it may have.
 struct Expected {
   std::string key;
   std::vector<Node> allowed;

@@ -124,7 +124,7 @@ void override_setting(ModelOptions& options, const char* key, std::optional<int6
   override_with(value, winner);
 }
 
-// The range of a setting, and a remark about its greatest value.
+// Limits has the range of a setting, and a remark about its greatest value.
 struct Limits {
   int64_t min, max;
   std::string remark;

@@ -1,4 +1,4 @@
-// The compile request: a checkpoint directory or a model.yaml, resolved against its family and config.json.
+// A compile request is a checkpoint directory or a model.yaml, resolved against its family and config.json.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace mkc {
 
-// The places of a model.yaml's settings, by key, such as "workers".
+// SettingPlaces has the places of a model.yaml's settings, by key, such as "workers".
 using SettingPlaces = std::map<std::string, Loc>;
 
 // Returns the error of a setting: `in_file` at its place in the model.yaml if `places` has the key, and else
@@ -54,8 +54,8 @@ struct CompileRequest {
   bool batch_invariant = false;  // a token's bits never depend on how many others are in its step
   std::optional<int64_t>
       wgmma_from;  // number of tokens from which products run on warpgroups, unless batch_invariant
-  // kAuto: 8-bit floats where the checkpoint is made for them, the machine has instructions for them, and
-  // simulated steps are shorter, unless batch_invariant.
+  // kAuto takes 8-bit floats if the checkpoint is made for them, the machine has instructions for them, and
+  // simulated steps are shorter. batch_invariant rules them out.
   Activations activations = Activations::kAuto;
   std::optional<int64_t> ring;  // stages
   std::optional<int64_t> workers;

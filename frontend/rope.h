@@ -1,4 +1,4 @@
-// The rotary table of a model: frequencies and scale by the parameters of its config.json.
+// A model's rotary table has the frequencies and the scale that its config.json asks for.
 #pragma once
 
 #include "frontend/family.h"

@@ -10,8 +10,8 @@
 namespace mkc {
 namespace {
 
-// The sizes of an op's letters (OperandSchema). Operands are checked in turn; each one binds the letters that
-// it is the first to have.
+// Letters has the sizes of an op's letters (OperandSchema). Operands are checked in turn; each one binds the
+// letters that it is the first to have.
 class Letters {
  public:
   Letters(const Symbols& symbols, const OpSchema& schema, const std::vector<Tensor>& inputs,

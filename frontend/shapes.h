@@ -1,4 +1,4 @@
-// Shape inference for the ops of ir/ops.h.
+// The outputs of each op of ir/ops.h get types and shapes from its inputs.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Input files as text that is readable, of bounded size and valid UTF-8.
+// Input files must be readable text of bounded size in valid UTF-8.
 #pragma once
 
 #include <cstddef>

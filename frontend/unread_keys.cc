@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-// A key of config.json with the value, besides null, that leaves the computation unchanged.
+// UnreadKey is a key of config.json with the value, besides null, that leaves the computation unchanged.
 struct UnreadKey {
   const char* key;
   Node neutral;
@@ -17,7 +17,7 @@ struct UnreadKey {
 std::vector<UnreadKey> unread_keys() {
   const Node off = bool_node(false), none = null_node(), zero = int_node(0), one = int_node(1);
   return {
-      // Scores and logits.
+      // These keys change scores and logits.
       {"attn_logit_softcapping", zero},
       {"final_logit_softcapping", zero},
       {"logit_scale", one},
@@ -40,7 +40,7 @@ std::vector<UnreadKey> unread_keys() {
       {"no_rope_layers", none},
       {"no_rope_layer_interval", none},
       {"sliding_window_pattern", none},
-      // Norms, biases and activations.
+      // These keys change norms, biases and activations.
       {"use_qk_norm", off},
       {"qk_layernorm", off},
       {"qk_norm", off},

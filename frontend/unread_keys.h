@@ -1,4 +1,4 @@
-// Keys of config.json that change the computation in some models and that a family may leave unread.
+// Some keys of config.json change the computation in some models, and a family may leave them unread.
 #pragma once
 
 #include "frontend/family.h"

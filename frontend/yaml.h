@@ -1,5 +1,5 @@
-// The reader of YAML into a Document. Plain scalars become null, bool, int, float or string. Quoted scalars
-// become strings.
+// parse_yaml() reads YAML into a Document. Plain scalars become null, bool, int, float or string. Quoted
+// scalars become strings.
 #pragma once
 
 #include "frontend/node.h"

@@ -1,5 +1,5 @@
-// Schemas of ops and task bodies: roles, kinds, dtypes and shapes of operands, attributes and coordinates.
-// The verifier and docs/ir.md share this one table.
+// Schemas say what ops and task bodies have: roles, kinds, dtypes and shapes of operands, attributes and
+// coordinates. The verifier and docs/ir.md share this one table.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ const BodySchema& body_schema(BodyKind kind);
 // take. Workers may read it at any time after the grid's lookup, even where they have no task.
 bool looks_up(BodyKind kind, std::string_view role);
 
-// Query rows of attention that a KV tile is multiplied with at once. A block takes as many tokens as have no
-// more query rows in the group of a key/value head, and at least one token.
+// Attention multiplies a KV tile with this many query rows at once. A row block takes as many tokens as have
+// no more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kBlockRows = 16;
 
 // Returns the columns that the norm of a row grid takes together, or 0 where it has none. They are the whole
@@ -40,7 +40,7 @@ int64_t norm_columns(const TaskProgram& program, const TaskGrid& row);
 // Returns the columns of a task of a row grid: the whole row where the norm is the row's, else whole heads.
 int64_t row_columns(const TaskProgram& program, const TaskGrid& row);
 
-// The size of a letter that the attributes alone determine.
+// NamedDim is the size of a letter that the attributes alone determine.
 struct NamedDim {
   char letter;
   int64_t size;

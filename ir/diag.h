@@ -1,4 +1,4 @@
-// Source locations, user errors and compiler bugs.
+// Errors of users have a source location. Compiler bugs end the process.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ using mkrt::Error;
 using mkrt::Result;
 using mkrt::Status;
 
-// A place in an input file. `line` and `col` count from 1, a line of 0 means "no place known". `file` is the
-// path as the user wrote it.
+// Loc is a place in an input file. `line` and `col` count from 1, a line of 0 means "no place known". `file`
+// is the path as the user wrote it.
 struct Loc {
   std::string file;
   uint32_t line = 0;

@@ -1,4 +1,4 @@
-// The values that an expression may take, for all values of symbols and coordinates.
+// A domain bounds the values that an expression takes over all values of symbols and coordinates.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ struct Domain {
 // Adds a coordinate to the domain. Requires a checked extent.
 void add_coord(Domain& domain, const Expr& extent);
 
-// Returns bounds of `e`. Errors: leaves beyond the domain, lists without an index, an index that may be
-// beyond its list's length, a divisor that may be less than 1; values beyond kMaxValue. Functions that
+// Returns bounds of `e`. Errors: leaves beyond the domain; lists without an index; an index that may be
+// beyond its list's length; a divisor that may be less than 1; values beyond kMaxValue. Functions that
 // require a checked expression require that this call succeeds.
 Result<Bounds> checked_bounds(const Expr& e, const Domain& domain);
 

@@ -1,4 +1,4 @@
-// Graphviz text of the two upper levels, for `dot -Tsvg`.
+// The two upper levels are printed as Graphviz text, for `dot -Tsvg`.
 #pragma once
 
 #include <string>

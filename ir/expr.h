@@ -1,4 +1,5 @@
-// Integer expressions over symbols (sizes known at run time) and coordinates (of a task grid or an event).
+// Expressions are integers over symbols (sizes known at run time) and coordinates (of a task grid or an
+// event).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ enum class ExprKind : uint8_t {
   kElement  // element of a list symbol, at the one operand
 };
 
-// One step of an expression in postfix order. `value` is the constant, the index of the symbol or list, or
-// the position of the coordinate. `value` is 0 for other operators.
+// ExprNode is one step of an expression in postfix order. `value` is the constant, the index of the symbol or
+// list, or the position of the coordinate. `value` is 0 for other operators.
 struct ExprNode {
   ExprKind kind = ExprKind::kConst;
   int64_t value = 0;

@@ -1,5 +1,5 @@
-// The region of each operand that a task's body touches. No other definition exists: fusion declares this
-// region, the verifier requires it (V33) and the emulator checks it.
+// A footprint is the region of each operand that a task's body touches. No other definition exists: fusion
+// declares this region, the verifier requires it (V33) and the emulator checks it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// One operand of a body's task. Operands of one role differ in `written` or `stream`.
+// BodyOperand is one operand of a body's task. Operands of one role differ in `written` or `stream`.
 struct BodyOperand {
   std::string_view role;
   TensorId tensor;

@@ -1,4 +1,4 @@
-// Canonical forms of expressions. Two expressions of one form are equal for all values.
+// Expressions have canonical forms. Two expressions of one form are equal for all values.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct Form {
   auto operator<=>(const Form&) const = default;
 };
 
-// The forms of one program and the atoms that they share.
+// Forms holds the forms of one program and the atoms that they share.
 //
 // Products are multiplied out. Floordiv and min express ceildiv, mod and max. Multiples of a constant divisor
 // are taken out of a division. A minimum keeps each operand once, and only the least of operands that differ

@@ -1,4 +1,5 @@
-// Typed 32-bit ids and the tables they index. Every IR object lives in a vector and is named by its id.
+// Ids are typed numbers of 32 bits, and index tables. Every IR object lives in a vector and is named by its
+// id.
 #pragma once
 
 #include <compare>
@@ -22,7 +23,7 @@ using OpId = Id<struct OpTag>;
 using GridId = Id<struct GridTag>;
 using EventId = Id<struct EventTag>;
 
-// A vector addressed by Key. Loops that need the id are written `for (Key id : table.ids())`.
+// Table is a vector addressed by Key. Loops that need the id are written `for (Key id : table.ids())`.
 template <class Key, class T>
 struct Table {
   std::vector<T> items;

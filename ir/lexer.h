@@ -1,4 +1,4 @@
-// Tokens of the text form. Internal to parse.
+// The text form is cut into tokens. This header is internal to parse.
 #pragma once
 
 #include <string>

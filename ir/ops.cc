@@ -7,8 +7,8 @@ using enum OperandKind;
 using mkrt::Activation;
 using mkrt::RowStep;
 
-// The one definition of each op. The rows are in the order of OpKind. Pair p of the T * k pairs of rows is
-// token p / k and its choice p mod k.
+// Each op has its one definition here. The rows are in the order of OpKind. Pair p of the T * k pairs of rows
+// is token p / k and its choice p mod k.
 const std::vector<OpSchema>& schemas() {
   static const std::vector<OpSchema> table = {
       {.kind = OpKind::kEmbed,
@@ -139,8 +139,9 @@ const std::vector<OpSchema>& schemas() {
        .name = "sample",
        .inputs = {{"logits", {kValue, "RV"}}},
        .outputs = {{"out", {kIndex, "B"}}}},
-      // The op chooses the k greatest entries of a softmax, greatest first. Ties go to the lowest expert.
-      // The shares are the probabilities of the chosen experts. norm_topk scales the shares to a sum of 1.
+      // The op chooses the k greatest entries of a softmax, greatest first. Ties go to the lowest expert. The
+      // routing weights (`share`) are the probabilities of the chosen experts. norm_topk scales them to a sum
+      // of 1.
       {.kind = OpKind::kRoute,
        .name = "route",
        .inputs = {{"logits", {kValue, "TX"}}},

@@ -1,4 +1,4 @@
-// Level 1: the operator graph of one model step.
+// The operator graph of one model step is level 1.
 #pragma once
 
 #include <span>
@@ -101,8 +101,8 @@ struct Op {
   bool operator==(const Op&) const = default;
 };
 
-// Cosine and sine table of rotary embeddings. Entry [p, i] is scale * cos(p * inv_freq[i]), entry [p, hd/2 +
-// i] is the sine of the same angle with the same scale.
+// RopeTable is a table of the cosines and sines of rotary embeddings. Entry [p, i] is scale * cos(p *
+// inv_freq[i]), entry [p, hd/2 + i] is the sine of the same angle with the same scale.
 struct RopeTable {
   TensorId tensor;
   std::vector<double> inv_freq;  // hd/2

@@ -1,4 +1,4 @@
-// Reads the text form (.mkir) of the three levels: docs/ir.md.
+// The three levels are read from the text form (.mkir), which docs/ir.md defines.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ using Module = std::variant<OpGraph, TaskProgram, Schedule>;
 
 const char* level_of(const Module& module);  // "ops", "tasks" or "schedule"
 
-// The kind of object that a line of the text, or a segment within a line, describes.
+// Part is the kind of object that a line of the text, or a segment within a line, describes.
 enum class Part : uint8_t {
   kHeader,
   kMachine,
@@ -42,7 +42,7 @@ struct Subject {
   auto operator<=>(const Subject&) const = default;
 };
 
-// The place of each part in the text, for messages about it.
+// Places has the place of each part in the text, for messages about it.
 struct Places {
   std::string text;
   std::map<Subject, Loc> at;

@@ -1,4 +1,4 @@
-// Parsing that the levels share. Internal to parse.
+// All levels are parsed by this parser. This header is internal to parse.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// The objects of one kind by name. The table is complete before the first line is parsed.
+// NameTable holds the objects of one kind by name. The table is complete before the first line is parsed.
 struct NameTable {
   const char* what;   // "tensor", …
   const char* sigil;  // "%", "@" or ""

@@ -1,4 +1,4 @@
-// The text form (.mkir) of the three levels: docs/ir.md.
+// The three levels are printed in the text form (.mkir), which docs/ir.md defines.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Printing that the levels share. Internal to print.
+// All levels are printed by this printer. This header is internal to print.
 #pragma once
 
 #include <map>

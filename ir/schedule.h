@@ -1,5 +1,5 @@
-// Level 3: the schedule. A schedule says which worker runs which task, in what order, and where everything
-// lies in memory.
+// A schedule is level 3: it says which worker runs which task, in what order, and where everything lies in
+// memory.
 #pragma once
 
 #include <array>
@@ -36,14 +36,14 @@ enum class Scheduler : uint8_t { kStatic, kDynamic, kAuto };
 constexpr std::array kSchedulers = {Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto};
 const char* scheduler_name(Scheduler scheduler);  // "static", "dynamic", "auto"
 
-// What products of many tokens round their activations to: bf16, 8-bit floats where weights are E4M3, or
-// whichever of these is shorter and allowed.
+// Products of many tokens round their activations to one of these. kAuto takes 8-bit floats where weights are
+// E4M3, they are allowed, and the step is shorter.
 enum class Activations : uint8_t { kBf16, kFp8, kAuto };
 
 constexpr std::array kActivations = {Activations::kBf16, Activations::kFp8, Activations::kAuto};
 const char* activations_name(Activations activations);  // "bf16", "fp8", "auto"
 
-// A placement that the user asks for.
+// PlacementRule is a placement that the user asks for.
 struct PlacementRule {
   std::string grids;  // name, or a pattern with *, ? and [...]
   PlacementKind kind = PlacementKind::kTable;
@@ -51,7 +51,7 @@ struct PlacementRule {
   bool operator==(const PlacementRule&) const = default;
 };
 
-// A number of parts that the user asks a product to be split into; 1 asks for no split.
+// SplitRule is a number of parts that the user asks a product to be split into; 1 asks for no split.
 struct SplitRule {
   std::string grids;  // name or pattern, as in PlacementRule
   int64_t split_k = 1;
@@ -68,8 +68,8 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-// `count` consecutive tasks of a grid on one worker. Workers find their tasks of kRange, kQueue and kReady on
-// the device: first = count = 0 there.
+// Segment is `count` consecutive tasks of a grid on one worker. Workers find their tasks of kRange, kQueue
+// and kReady on the device: first = count = 0 there.
 struct Segment {
   GridId grid;
   uint32_t first = 0;

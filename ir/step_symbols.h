@@ -1,4 +1,4 @@
-// The symbols that describe a step, found by their names once for each pass.
+// StepSymbols has the symbols that describe a step, found by their names once for each pass.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Level 2: task grids with region maps, and the event tensors derived from them.
+// Task grids with region maps are level 2, together with the events derived from them.
 #pragma once
 
 #include <array>
@@ -26,14 +26,14 @@ enum class BodyKind : uint8_t {
   kCombine,
   // A sample task picks the token after a request's last row, by the request's settings (docs/sampling.md).
   kSample,
-  // A route task chooses experts and their shares for all tokens. A route task also lists the active experts
-  // and the rows of each.
+  // A route task chooses experts and their routing weights for all tokens. A route task also lists the active
+  // experts and the rows of each.
   kRoute,
   // An expert task multiplies some strips of 16 weight rows of one active expert with the rows of that
   // expert.
   kExpert,
   // An expert_sum task computes some columns of one token row. The task adds the token's expert results,
-  // weighted by their shares, and a residual.
+  // weighted by their routing weights, and a residual.
   kExpertSum,
   // A split_k_partial task multiplies one strip of a split product and leaves the sums of the K slices of one
   // part.
@@ -154,8 +154,9 @@ uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid);
 
 // Tells whether the grid is a product, or parts of one, whose weights are E4M3.
 bool multiplies_e4m3(const TaskProgram& program, const TaskGrid& grid);
-// Returns the number of tokens from which a product multiplies its activations as 8-bit floats (E4M3). 0
-// means never: nothing asks for it, or the weights are no E4M3. Such a product uses no warpgroups.
+// Returns the number of tokens from which a product multiplies its activations as 8-bit floats (E4M3).
+// Returns 0 if it never does: nothing asks for it, or the weights are no E4M3. Such a product uses no
+// warpgroups.
 uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid);
 // Products of fewer tokens than kMinFp8From wait for their weights, not for matrix instructions.
 constexpr uint32_t kMinFp8From = 33;

@@ -1,4 +1,4 @@
-// Tensors, symbols and regions, which all three levels share.
+// All three levels share tensors, symbols and regions.
 #pragma once
 
 #include <cstdint>
@@ -100,7 +100,7 @@ std::string source_name(const Tensor& weight, int64_t expert);
 // order.
 uint32_t number_in_kind(const Table<TensorId, Tensor>& tensors, TensorId tensor);
 
-// Half-open interval [offset, offset + size) of one dim.
+// Range is the half-open interval [offset, offset + size) of one dim.
 struct Range {
   Expr offset;
   Expr size;
@@ -108,8 +108,8 @@ struct Range {
 };
 using Region = std::vector<Range>;  // one Range per dim
 
-// A named parameter of an op or a body (eps, head_dim, …). Attributes are sorted by name. Doubles print as
-// %.17g with a '.' or 'e'.
+// Attr is a named parameter of an op or a body (eps, head_dim, …). Attributes are sorted by name. Doubles
+// print as %.17g with a '.' or 'e'.
 struct Attr {
   std::string name;
   bool is_float = false;

@@ -1,5 +1,5 @@
-// Spelling of names, strings, numbers and keywords in the text form, which print and parse share. Internal to
-// ir.
+// Print and parse spell names, strings, numbers and keywords of the text form alike. This header is internal
+// to ir.
 #pragma once
 
 #include <array>

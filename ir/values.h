@@ -1,4 +1,4 @@
-// Values of a program's symbols in one step, and the tasks that its grids have at these values.
+// A step gives each symbol of a program a value, and each grid its number of tasks.
 #pragma once
 
 #include <optional>
@@ -25,21 +25,22 @@ std::vector<int64_t> upper_bounds(const Symbols& symbols);
 // Attention sums a row over KV tiles of its context, sums kKvChunkTiles tiles to a KV chunk, and sums the
 // chunks. The order of sums does not depend on how tasks are formed.
 //
-// One task computes one partial, which has a slot in memory for each row. A partial covers one KV tile or one
-// KV chunk, and all partials of a step cover the same.
+// One task computes one partial, which has a partial slot in memory for each row. A partial covers one KV
+// tile or one KV chunk, and all partials of a step cover the same.
 constexpr int64_t kKvTilePositions = 256;
 constexpr int64_t kKvChunkTiles = 8;
 constexpr int64_t kKvChunkPositions = kKvChunkTiles * kKvTilePositions;
 
-constexpr int64_t kPartialsOfRow = 16;  // KV tiles of a row for which there are always slots
-// Returns the number of partial slots. Every token of the largest step has the same number of slots. The
-// slots suffice for all KV chunks of any step. The slots suffice for all KV tiles where rows have up to
-// kPartialsOfRow tiles. Requires the symbols of requests.
+// Every row has partial slots for this many KV tiles.
+constexpr int64_t kPartialsOfRow = 16;
+// Returns the number of partial slots. Every token of the largest step has the same number of them. They
+// suffice for all KV chunks of any step, and for all KV tiles where rows have up to kPartialsOfRow tiles.
+// Requires the symbols of requests.
 int64_t partial_slots(const Symbols& symbols);
 constexpr int64_t kBusyKvChunks = 16;  // KV chunks per key/value head that keep all workers busy
 // Returns the positions that one partial covers in a step with these requests. A partial covers a KV chunk
-// where the step has enough chunks to keep all workers busy, or where KV tiles would exceed the slots. A
-// partial covers a KV tile otherwise. Requires the cut symbols.
+// where the step has enough chunks to keep all workers busy, or where KV tiles would exceed the partial
+// slots. A partial covers a KV tile otherwise. Requires the cut symbols.
 int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests);
 
 // Lays the values out as evaluate() takes them: one entry per SymbolId, then the elements of the lists.
@@ -80,7 +81,8 @@ std::string values_text(const Symbols& symbols, std::span<const int64_t> values)
 std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 
-// The tasks of a grid at given values. Tasks are numbered from 0 with the last coordinate fastest.
+// TaskSpace has the tasks of a grid at given values. Tasks are numbered from 0 with the last coordinate
+// fastest.
 class TaskSpace {
  public:
   TaskSpace(const TaskGrid& grid, std::span<const int64_t> values);

@@ -1,4 +1,4 @@
-// Verification that the levels share. Internal to verify.
+// All levels are verified by this verifier. This header is internal to verify.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace mkc {
 
-// The object that a message is about.
+// Site is the object that a message is about.
 struct Site {
   Subject subject;
   std::string name;  // "grid %l0.q"
   const Loc* loc;    // null: the object has no place of its own
 };
 
-// Sizes of the letters of OperandSchema.
+// Sizes has the sizes of the letters of OperandSchema.
 using Sizes = std::map<char, Expr>;
 
 struct Verifier {

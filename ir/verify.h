@@ -1,4 +1,4 @@
-// Rules that a program must satisfy before a pass may rely on it.
+// A program must satisfy these rules before a pass may rely on it.
 //
 // Every level
 //   V1  Names are given and unique in their table. A grid's coordinates differ from each other and from

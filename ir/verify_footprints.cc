@@ -1,4 +1,4 @@
-// Checks of V33 and V34: the regions of accesses, and the bounds of symbols.
+// V33 and V34 are checked here: the regions of accesses, and the bounds of symbols.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Waits that the tasks of a segment share.
+// Tasks of a segment share waits.
 #pragma once
 
 #include "ir/tasks.h"

@@ -1,4 +1,4 @@
-// Files of .mkir text that tests read and bless.
+// Tests read and bless files of .mkir text.
 #pragma once
 
 #include <filesystem>

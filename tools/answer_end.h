@@ -1,4 +1,4 @@
-// Why the text of a model ended, for people.
+// The text of a model ends for one of these reasons, which people are told.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Builds of an opened model: the emulator's kernel, PTX, cubins, and shared objects for processors.
+// An opened model is built into the emulator's kernel, PTX, a cubin, or a shared object for processors.
 #pragma once
 
 #include "codegen/assembler.h"

@@ -1,5 +1,5 @@
-// Batch files, with a request as a JSON object on each line, and the objects that answer them. docs/engine.md
-// has the format.
+// A batch file has a request as a JSON object on each line, and JSON objects answer them. docs/engine.md has
+// the format.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// The exact identity of the running program.
+// The running program has an exact identity.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The certificate of an artefact, which states the proof of its schedule.
+// The certificate of an artefact states the proof of its schedule.
 #pragma once
 
 #include "runtime/artefact/manifest.h"

@@ -1,4 +1,4 @@
-// The arguments of mkc chat and their flags.
+// mkc chat has these arguments and flags.
 #pragma once
 
 #include <string>

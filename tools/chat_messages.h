@@ -1,4 +1,4 @@
-// Messages of a chat, as clients of mkc serve and batch files give them.
+// Clients of mkc serve and batch files give messages of a chat in one form.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

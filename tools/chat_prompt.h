@@ -1,4 +1,4 @@
-// Prompts of chats: a checkpoint's chat template over messages, as token ids.
+// A checkpoint's chat template makes a prompt of messages, as token ids.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The subcommands of mkc. Each add_…() adds a command and its options to the command line. The command that
-// the user gives sets `action`, which does the work and returns its error.
+// mkc has these subcommands. Each add_…() adds a command and its options to the command line. The command
+// that the user gives sets `action`, which does the work and returns its error.
 #pragma once
 
 #include <CLI/CLI.hpp>

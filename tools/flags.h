@@ -1,4 +1,4 @@
-// Helpers for command line flags. Errors name the flag, the value found and the values expected.
+// These helpers add flags to a command line. Errors name the flag, the value found and the values expected.
 #pragma once
 
 #include <fmt/format.h>

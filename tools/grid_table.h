@@ -1,4 +1,4 @@
-// The grids of a simulated step as people read them: tasks, placement, bytes and events of each.
+// A table shows people the grids of a simulated step: tasks, placement, bytes and events of each.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

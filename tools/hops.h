@@ -1,4 +1,4 @@
-// The exposed hops of a simulated step, which lie on its critical path.
+// Exposed hops of a simulated step lie on its critical path.
 #pragma once
 
 #include "codegen/kinds.h"

@@ -1,4 +1,4 @@
-// Models in the local cache of Hugging Face's hub.
+// Hugging Face's hub has a local cache of models.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Lines of a pipe or file, one at a time as they come.
+// Lines of a pipe or file are read one at a time as they come.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Biases of logits in JSON.
+// Biases of logits are given in JSON.
 #pragma once
 
 #include <vector>

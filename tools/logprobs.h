@@ -1,4 +1,4 @@
-// The JSON form of log-probabilities, which commands print.
+// Commands print log-probabilities as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

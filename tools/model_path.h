@@ -1,4 +1,4 @@
-// The interpretation of MODEL on the command line.
+// MODEL on the command line is interpreted here.
 #pragma once
 
 #include <string>

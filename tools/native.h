@@ -1,4 +1,4 @@
-// The installed GPU, and this processor, as targets and machines to compile for.
+// mkc can compile for the installed GPU, and for this processor.
 #pragma once
 
 #include <string>

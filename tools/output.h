@@ -1,4 +1,4 @@
-// Output of commands: standard streams and files.
+// Commands write to standard streams and files.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The ordered list of passes that turn a request into a proved schedule.
+// A request becomes a proved schedule by this ordered list of passes.
 #pragma once
 
 #include <functional>

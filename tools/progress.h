@@ -1,4 +1,4 @@
-// A line of progress on a terminal.
+// A terminal shows a line of progress.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A check that weights and caches fit in a memory.
+// Weights and caches must fit in a memory.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace mkc {
 std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory_bytes,
                         const std::string& of);
 
-// What one memory holds for a model. Units: bytes, but for the number of pages.
+// RoomNeeded is what one memory holds for a model. Units: bytes, but for the number of pages.
 struct RoomNeeded {
   uint64_t weights = 0, workspace = 0, page = 0;
   uint32_t pages = 0;
 };
 
-// Returns a fault such as "141 GB of weights and 4096 pages of the cache do not fit in the 80 GB of h100", as
-// why_no_room() does.
+// Returns a fault as why_no_room() does, such as "141 GB of weights and 4096 pages of the cache do not fit in
+// the 80 GB of h100".
 std::string why_no_pages(const RoomNeeded& needed, uint64_t memory_bytes, const std::string& of);
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// The arguments of mkc run and their flags.
+// mkc run has these arguments and flags.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The command mkc run --batch-file.
+// The command mkc run --batch-file answers the requests of a file.
 #pragma once
 
 #include "runtime/session/session.h"

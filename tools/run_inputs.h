@@ -1,4 +1,4 @@
-// What mkc run and mkc serve read of a model beside its code: directory, defaults, tokenizer, session.
+// mkc run and mkc serve read these inputs beside a model's code: directory, defaults, tokenizer, session.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The inputs of generation: checkpoint, artefact and device.
+// Generation needs a checkpoint, an artefact and a device.
 #pragma once
 
 #include <memory>

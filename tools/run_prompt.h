@@ -1,4 +1,4 @@
-// The command mkc run --prompt: one text, printed as it comes.
+// The command mkc run --prompt prints one text as it comes.
 #pragma once
 
 #include <optional>

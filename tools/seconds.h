@@ -1,4 +1,4 @@
-// Elapsed wall-clock time.
+// seconds_since() is elapsed wall-clock time.
 #pragma once
 
 #include <chrono>

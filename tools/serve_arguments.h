@@ -1,4 +1,4 @@
-// The arguments of mkc serve and their flags.
+// mkc serve has these arguments and flags.
 #pragma once
 
 #include "tools/run_arguments.h"

@@ -1,4 +1,4 @@
-// A step to simulate, with the options of the command line, and the simulation's result.
+// Options of the command line say which step is simulated.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The figures of a simulated step: its time, its floor, and where the rest of the time goes.
+// A simulated step has these figures: its time, its floor, and where the rest of the time goes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

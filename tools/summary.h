@@ -1,4 +1,4 @@
-// The summary that mkc compile prints of its result.
+// mkc compile prints a summary of its result.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Timelines of workers, simulated or measured, in one form.
+// Timelines of workers have one form, whether simulated or measured.
 #pragma once
 
 #include "runtime/session/trace.h"

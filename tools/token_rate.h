@@ -1,4 +1,4 @@
-// How fast tokens come.
+// TokenRate says how fast tokens come.
 #pragma once
 
 #include <chrono>

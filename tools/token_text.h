@@ -1,4 +1,4 @@
-// The text of tokens, for people and programs.
+// Tokens become text for people and programs.
 #pragma once
 
 #include <span>

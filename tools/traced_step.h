@@ -1,4 +1,4 @@
-// A traced launch beside the simulated step of its schedule.
+// A traced launch is compared with the simulated step of its schedule.
 #pragma once
 
 #include <string>

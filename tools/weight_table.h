@@ -1,4 +1,4 @@
-// The weights of a model as people read them: format and bytes of each.
+// A table shows people the weights of a model: format and bytes of each.
 #pragma once
 
 #include <span>

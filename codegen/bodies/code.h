@@ -1,5 +1,5 @@
-// One row for each task body: the code that calls it. A further body is one more file of this folder and a
-// line in table.cc. Internal to codegen/bodies.
+// Each task body has one row here: the code that calls it. A further body is one more file of this folder and
+// a line in table.cc. This header is internal to codegen/bodies.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// One task of a body. Products and split_k_reduce run `count` consecutive tasks from `task` on.
+// TaskCall is one task of a body. Products and split_k_reduce run `count` consecutive tasks from `task` on.
 struct TaskCall {
   llvm::Value* arguments;
   const std::vector<llvm::Value*>& coords;

@@ -1,4 +1,5 @@
-// Code that fills an argument struct of a task body. Internal to codegen/bodies.
+// Generated code fills the argument struct of a task body field by field. This header is internal to
+// codegen/bodies.
 #pragma once
 
 #include <string_view>

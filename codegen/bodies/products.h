@@ -1,4 +1,4 @@
-// The code that product, split_k_partial, split_k_reduce and expert have in common. Internal to
+// The bodies product, split_k_partial, split_k_reduce and expert share this code. This header is internal to
 // codegen/bodies.
 #pragma once
 

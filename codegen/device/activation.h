@@ -1,4 +1,4 @@
-// Activation functions.
+// Activation functions are applied to f32 values in registers.
 #pragma once
 
 #include "codegen/device/worker.h"

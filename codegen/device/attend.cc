@@ -1,7 +1,7 @@
-// Attention with split keys (Dao 2023, "Flash-Decoding"). An attend task takes one partial of a request's
-// context, for one key/value head and the query rows of its group in a row block. Combine merges the partials
-// in order. The attend tasks of a request's last row block store its keys and values in the cache. Append
-// stores those of all other row blocks before.
+// Attention splits the keys of a request into partials (Dao 2023, "Flash-Decoding"). An attend task takes one
+// partial of a request's context, for one key/value head and the query rows of its group in a row block.
+// Combine merges the partials in order. The attend tasks of a request's last row block store its keys and
+// values in the cache. Append stores those of all other row blocks before.
 #include "codegen/device/activation.h"
 #include "codegen/device/attend_fma.h"
 #include "codegen/device/attend_mma.h"

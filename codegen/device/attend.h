@@ -1,8 +1,9 @@
-// Shared parts of both forms of attention, MmaForm and FmaForm: where a request's rows and cache lie, stages
-// of keys and values, and the scratch.
+// MmaForm and FmaForm, the two forms of attention, share these parts. They have the places of a request's
+// rows and cache, the stages of keys and values, and the scratch.
 //
 // A KV tile is kKvTile positions from a multiple of kKvTile on. Each consumer warp has 32 of these positions.
-// Query rows go through a KV tile in blocks. The heads of a token's group follow each other in a block.
+// Query rows of a row block go through a KV tile in blocks (Block). The heads of a token's group follow each
+// other in a block.
 //
 // A row's result depends on its position and the cache alone. The rows beside it, the rest of the batch, the
 // cuts of a prompt and the places of pages do not change its bits. KV tiles are therefore always added in
@@ -123,8 +124,8 @@ struct Seen {
   MK_INLINE bool operator()(u32 position) const { return position - first < count; }
 };
 
-// Block is the query rows [first, first + count) of a row block, which go through a KV tile together. Row x
-// of the row block is head x % group of token x / group.
+// Block is the query rows [first, first + count) of a row block that go through a KV tile together. Row x of
+// the row block is head x % group of token x / group.
 struct Block {
   u32 first, count, group;
   u32 fresh;       // the position of token 0
@@ -148,8 +149,8 @@ struct Block {
 constexpr u32 kHalf = 16;  // positions that always share a page
 static_assert(kKvTile == kPlaces * kHalf);
 
-// Keys and values come through the ring. A block takes the keys first, kSumColumns columns at a time, and
-// then the values. Stages whose positions no row of the block sees are left out.
+// Keys and values come through the ring. A block of query rows takes the keys first, kSumColumns columns at a
+// time, and then the values. Stages whose positions no row of it sees are left out.
 template <class C>
 struct StageRows {
   static constexpr u32 kPitch = kSumColumns * C::bytes;  // bytes from one position to the next

@@ -1,5 +1,5 @@
-// Attention by multiply-adds, for f32 caches. Each lane has the key of one position, and two columns of all
-// values.
+// Attention multiplies f32 caches by multiply-adds. Each lane has the key of one position, and two columns of
+// all values.
 #pragma once
 
 #include "codegen/device/attend.h"

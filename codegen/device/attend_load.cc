@@ -1,6 +1,5 @@
-// The loader's side of attention: keys and values of positions that were in the cache before the step. The
-// stages are in the order in which attend takes them. The loader needs the step's lists and waits for no
-// event.
+// The loader brings keys and values of positions that were in the cache before the step. The stages are in
+// the order in which attend takes them. The loader needs the step's lists and waits for no event.
 #include "codegen/device/attend.h"
 #include "codegen/device/loaders.h"
 

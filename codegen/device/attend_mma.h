@@ -1,7 +1,8 @@
-// Attention by mma.m16n8k16, for caches of at most 2 bytes per element. Query rows are the rows of the A
-// operand, 16 at a time. The inner index of the products and the columns of values may go in any order. Each
-// lane therefore gets 8 neighbouring elements of a key or value by one load, and none move between lanes.
-// Lane 4g + t has elements 8t .. 8t + 7 of each 32 of a key, and columns 8g .. 8g + 7 of each 64 of a value.
+// Attention multiplies caches of at most 2 bytes per element by mma.m16n8k16. Query rows are the rows of the
+// A operand, 16 at a time. The inner index of the products and the columns of values may go in any order.
+// Each lane therefore gets 8 neighbouring elements of a key or value by one load, and none move between
+// lanes. Lane 4g + t has elements 8t .. 8t + 7 of each 32 of a key. It also has columns 8g .. 8g + 7 of each
+// 64 of a value.
 #pragma once
 
 #include "codegen/device/attend.h"

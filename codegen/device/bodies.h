@@ -1,6 +1,7 @@
-// Task bodies and their arguments. The scaffold (codegen/scaffold.cc) fills the arguments from a grid's
-// operands and sizes. Most sizes are constants of the generated code, so inlining specialises a body. Sizes
-// of products come from the grid's record (MkGrid), so all products share one piece of code.
+// Task bodies and their arguments are declared here for the scaffold, the emulator and tests. The scaffold
+// (codegen/scaffold.cc) fills the arguments from a grid's operands and sizes. Most sizes are constants of the
+// generated code, so inlining specialises a body. Sizes of products come from the grid's record (MkGrid), so
+// all products share one piece of code.
 //
 // Activations are row-major and f32; those that only products read may be bf16. A body's suffix is the type
 // of its weights (product, expert, embed) or of its cache (attend, append). All consumer threads of a worker
@@ -171,11 +172,11 @@ struct AttendArgs {
 // A KV tile is kKvTile positions, a KV chunk kKvChunk. Attention adds positions up to KV tiles, KV tiles to
 // KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile, or of one KV
 // chunk. The partials of a step are KV chunks if it has at least kBusyKvChunks of them, or more KV tiles than
-// slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
+// partial slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
 constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
-// Query rows that the warps of a worker take through a KV tile together.
+// The warps of a worker take this many query rows through a KV tile together.
 constexpr u32 kBlockRows = 16;
 constexpr u32 kBlockRowsF32 = 8;  // query rows with f32 caches
 
@@ -267,7 +268,7 @@ struct RowArgs {
 };
 constexpr u32 kRowCols = 2 * kConsumerThreads;
 
-// tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
+// EmbedArgs are tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
 struct EmbedArgs {
   AS1 const u32* tokens;
   AS1 const char* table;

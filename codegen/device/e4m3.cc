@@ -1,4 +1,4 @@
-// The primitives of 8-bit floats for targets without instructions for them.
+// Targets without instructions for 8-bit floats get these primitives.
 #include "codegen/device/e4m3.h"
 
 MK_BODY u32 mk_pack_e4m3(f32 lo, f32 hi) noexcept {

@@ -1,6 +1,6 @@
-// 8-bit floats by integer instructions, with the bits of sm_89's conversions. The format is E4M3 of the OCP
-// 8-bit floating point specification. E4M3 has a sign, 4 bits of exponent with a bias of 7, and 3 of
-// mantissa. E4M3 has no infinity, and NaN where all 7 bits are set.
+// 8-bit floats are converted by integer instructions, with the bits of sm_89's conversions. The format is
+// E4M3 of the OCP 8-bit floating point specification. E4M3 has a sign, 4 bits of exponent with a bias of 7,
+// and 3 of mantissa. E4M3 has no infinity, and NaN where all 7 bits are set.
 #pragma once
 
 #include "codegen/device/worker.h"

@@ -1,4 +1,5 @@
-// Experts: products of the rows that route gave to each active expert, and the sum of each token's choices.
+// Expert tasks multiply the rows that route gave to each active expert. Tasks of expert_sum add up each
+// token's choices.
 #include "codegen/device/norm_outputs.h"
 #include "codegen/device/product_multiply.h"
 

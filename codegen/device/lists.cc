@@ -1,4 +1,4 @@
-// The lists in shared memory: those of the step, those of its row blocks, and the first tasks of each row of
+// Shared memory holds the lists of the step, the lists of its row blocks, and the first tasks of each row of
 // ragged grids. A list is named by its first word.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"

@@ -1,4 +1,4 @@
-// The loader warp's ways to fill stages of the ring.
+// The loader warp fills stages of the ring by bulk copies or by cp.async.
 #pragma once
 
 #include "codegen/device/worker.h"

@@ -1,4 +1,4 @@
-// Kernels that measure what the GPU gives at best: reads at full speed, and a signal from one worker to
+// These kernels measure what the GPU gives at best: reads at full speed, and a signal from one worker to
 // another. mkc doctor links them for the device that is there. tools/gpu/bundle compiles them to PTX for
 // measure.py. No wait here is without a bound.
 using u32 = unsigned;

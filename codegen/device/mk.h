@@ -1,5 +1,5 @@
-// The primitives that task bodies are written in. A target supplies them: codegen/device/nvptx.ll for GPUs,
-// host functions of runtime/emulator/ for the CPU. Bodies synchronise through these primitives alone.
+// Task bodies are written in these primitives. A target supplies them: codegen/device/nvptx.ll for GPUs, host
+// functions of runtime/emulator/ for the CPU. Bodies synchronise through these primitives alone.
 //
 // AS1 is global memory, AS3 the shared memory of a worker. Comments beside primitives name their GPU
 // instructions.
@@ -20,7 +20,7 @@ typedef u32 u32x2 __attribute__((ext_vector_type(2)));
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 
 extern "C" {
-// Thread, worker, shared memory and time.
+// These primitives give thread, worker, shared memory and time.
 u32 mk_thread() noexcept;        // tid.x, 0 .. kWorkerThreads - 1
 u32 mk_worker() noexcept;        // ctaid.x
 AS3 char* mk_shared() noexcept;  // dynamic shared memory, 1024-byte aligned
@@ -75,7 +75,7 @@ void mk_async_arrive(AS3 u64* bar) noexcept;
 // it.
 void mk_fence_proxy_async() noexcept;
 
-// Counters in global memory (GPU scope).
+// Counters lie in global memory and have GPU scope.
 u32 mk_load_acquire(AS1 const u32* p) noexcept;
 u32 mk_load_relaxed(AS1 const u32* p) noexcept;
 // mk_fence_release() makes each later mk_red_relaxed of this thread publish all that the thread knows so far.

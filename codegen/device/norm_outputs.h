@@ -1,4 +1,4 @@
-// Norm outputs of tasks that write rows of x. The next norm and its products read them (NormOutputs).
+// Tasks that write rows of x also leave norm outputs. The next norm and its products read them (NormOutputs).
 #pragma once
 
 #include "codegen/device/bodies.h"

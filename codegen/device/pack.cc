@@ -14,7 +14,7 @@ template <class W>
 MK_INLINE void pack_rows(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
   using Element = typename Unsigned<W::row.bits>::Type;
   constexpr u32 piece_cols = W::matrix ? 2 : 1, cols = 2 * piece_cols;
-  // Codes of 8 bits have a word for each row. Else the other row's piece comes between.
+  // Codes of 8 bits have a word for each row. Other codes have the other row's piece between.
   constexpr u32 apart = W::row.bits == 8 ? 1 : piece_cols;
   using Piece = typename Unsigned<W::row.bits * piece_cols>::Type;
   const u64 places = (p.cols + cols - 1) / cols;

@@ -1,4 +1,4 @@
-// Code that packing for GPUs and packing for processors share.
+// Packing for GPUs and packing for processors share this code.
 #pragma once
 
 #include "codegen/device/weights.h"

@@ -1,6 +1,5 @@
-// Kernels for mkc doctor, each of which uses one primitive of mk.h: probe_NAME(in, out, rounds). The host
-// computes again what they must leave in `out` (tools/doctor/). A wait ends after kPolls, and `out` is wrong
-// then.
+// Each kernel here uses one primitive of mk.h, for mkc doctor: probe_NAME(in, out, rounds). The host computes
+// again what they must leave in `out` (tools/doctor/). A wait ends after kPolls, and `out` is wrong then.
 #include "codegen/device/worker.h"
 
 #define PROBE extern "C" __attribute__((device_kernel)) void
@@ -65,7 +64,8 @@ PROBE probe_e4m3(AS1 const u32* in, AS1 u32* out, u32) {
   out[2 * t + 1] = mk_unpack_e4m3((t & 0x7f) << 8 | (t & 0xff));
 }
 
-// Named barriers of 128 threads each, and one of all 256. in is a word each; out is a word each.
+// Threads meet at named barriers of 128 threads each, and at one of all 256. in is a word each; out is a word
+// each.
 PROBE probe_barriers(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), group = t / 128;
   AS3 u32* words = (AS3 u32*)mk_shared();

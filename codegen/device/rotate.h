@@ -1,4 +1,4 @@
-// Head vectors of queries and keys: norm and rotation.
+// Head vectors of queries and keys get their norm and their rotation here.
 #pragma once
 
 #include "codegen/device/bodies.h"
@@ -7,8 +7,8 @@ namespace mk {
 
 constexpr u32 kMaxHeadDim = 256;
 
-// HeadPairs is a lane's part of the two halves of a head vector: elements lane, lane + 32 and so on of each
-// half. All loads are issued before the first value is needed.
+// HeadPairs has a lane's elements of the two halves of a head vector: elements lane, lane + 32 and so on of
+// each half. All loads are issued before the first value is needed.
 struct HeadPairs {
   static constexpr u32 kCount = kMaxHeadDim / 2 / kWarpLanes;
   f32 low[kCount], high[kCount];

@@ -62,8 +62,8 @@ struct Logits {
   }
 };
 
-// choose() finds a token's choices and shares, of a softmax over all experts. The caller is one warp. `row`
-// holds the chosen experts until mkb_route() overwrites them.
+// choose() finds a token's choices and their routing weights, of a softmax over all experts. The caller is
+// one warp. `row` holds the chosen experts until mkb_route() overwrites them.
 MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane) {
   Logits logits(a.logits + token * a.experts, a.experts, lane);
   f32 all = 0, chosen = 0, greatest = 0, mine = 0;  // `mine` and `expert` of lane i are of choice i

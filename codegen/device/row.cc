@@ -1,4 +1,4 @@
-// Row grids: norms, rotations and elementwise steps that no other body takes in.
+// Row grids run the norms, rotations and elementwise steps that no other body takes in.
 #include "codegen/device/activation.h"
 #include "codegen/device/norm_outputs.h"
 

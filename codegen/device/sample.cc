@@ -1,4 +1,4 @@
-// Sampling: from a row of logits to a token (docs/sampling.md). The tokens are those of
+// Sampling turns a row of logits into a token (docs/sampling.md). The tokens are those of
 // runtime/session/sample.cc; this code does not sort.
 //
 // Each search looks for the element at which a running sum reaches a target. These elements are the k-th

@@ -11,8 +11,8 @@ MK_INLINE bool consumes(const Worker& w) {
   return w.thread < kConsumerThreads;
 }
 
-// bring() begins to bring the role's segment that follows `w.segments` others, which is the worker's `at`-th.
-// All lanes of one warp call it. `names` is a copy of the segment that is there already.
+// bring() starts the copy of the role's next segment, which is the worker's `at`-th and follows `w.segments`
+// others. All lanes of one warp call it. `names` is a copy of the segment that is there already.
 template <class Names>
 MK_INLINE void bring(const Worker& w, Names names, u32 at, u32 first, u32 last) {
   const u32 lane = w.lane(), slot = w.segments % 2, grid = names->grid, inlined = names->inline_grid;

@@ -1,4 +1,4 @@
-// Several steps in one launch: how workers go from one step to the next (docs/events.md).
+// Workers go from one step of a launch to the next by themselves (docs/events.md).
 //
 // Consumers of all workers meet between steps. The last worker to arrive makes the next step from the sampled
 // tokens, in the memory of the step before. All workers go on then. The loader does not wait for that.

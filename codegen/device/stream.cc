@@ -1,5 +1,5 @@
-// The loader's side of products. Strips of packed weights go through the ring in the order in which the
-// consumers take them (runtime/abi/packing.h).
+// The loader brings the weights of products. Strips of packed weights go through the ring in the order in
+// which the consumers take them (runtime/abi/packing.h).
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 

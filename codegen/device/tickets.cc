@@ -1,5 +1,5 @@
 // Tickets let free workers claim the tasks of a grid one by one. A ticket is one addition to a counter. A
-// ticket beyond the last task ends the worker's part of the grid.
+// ticket beyond the last task ends the worker's share of the grid.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 

@@ -1,4 +1,4 @@
-// Embed: copies rows of the embedding table for the tokens of a step.
+// Embed tasks copy rows of the embedding table for the tokens of a step.
 #include "codegen/device/norm_outputs.h"
 #include "codegen/device/weights.h"
 

@@ -1,4 +1,4 @@
-// Weight formats as products multiply them: the words that a lane reads of a k-step, and their A fragment.
+// Each weight format says which words a lane reads of a k-step, and how they become an A fragment.
 #pragma once
 
 #include "codegen/device/worker.h"
@@ -10,14 +10,14 @@ MK_INLINE f32 of_e8m0(u32 bits) {
   return as_f32(bits == 0 ? 0x00400000u : bits << 23);
 }
 
-// Group is what a lane needs of a group of columns: the scales of rows g and g + 8, where lane = 4 g + t, and
-// what unpack() subtracts from their codes.
+// Group has what a lane needs of a group of columns. These are the scales of rows g and g + 8, where lane = 4
+// g + t, and what unpack() subtracts from their codes.
 struct Group {
   f32x2 scales;
   u32 zeros[2];
 };
 
-// Format is what all formats of weights have. X is the storage type of the operands.
+// Format has what all formats of weights share. X is the storage type of the operands.
 template <WeightType Type, class Storage, class LaneWords>
 struct Format {
   using X = Storage;

@@ -1,6 +1,6 @@
-// The primitives of warpgroups (PTX ISA, wgmma and setmaxnreg). LLVM does not know that a product runs on
-// until its wait. Each product is therefore one piece of assembly with its fence. The accumulators pass
-// through the wait, so LLVM does not touch them earlier.
+// Warpgroups multiply by these primitives (PTX ISA, wgmma and setmaxnreg). LLVM does not know that a product
+// runs on until its wait. Each product is therefore one piece of assembly with its fence. The accumulators
+// pass through the wait, so LLVM does not touch them earlier.
 #include "codegen/device/worker.h"
 
 #define EIGHT_SUMS(d, i)                                                                      \

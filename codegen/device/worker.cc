@@ -1,4 +1,4 @@
-// The parts of the kernel's scaffold that read better as C++ than as IRBuilder calls.
+// The kernel's scaffold has parts that read better as C++ than as IRBuilder calls.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 

@@ -1,4 +1,4 @@
-// A program that the build runs to make one library of task bodies and primitives: library lines|no_lines
+// The build runs this program to make one library of task bodies and primitives: library lines|no_lines
 // OUT.bc IN.bc... The bodies are simplified. `lines` keeps their source lines.
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Bitcode/BitcodeWriter.h>

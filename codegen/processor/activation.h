@@ -1,4 +1,4 @@
-// Activations of the lanes of a vector.
+// Activations are computed for all lanes of a vector at once.
 #pragma once
 
 #include "codegen/processor/vector.h"

@@ -1,4 +1,4 @@
-// Attention on a worker of one thread. Tasks, partials and the order of sums over KV tiles are those of
+// A worker of one thread computes attention. Tasks, partials and the order of sums over KV tiles are those of
 // codegen/device/attend.cc. Keys and values are read where they lie in the cache. Queries stay f32.
 #include "codegen/processor/activation.h"
 #include "codegen/processor/attend_rows.h"

@@ -1,5 +1,5 @@
-// Attention of some query rows to one KV tile, by one thread. The rows share each key and value that is
-// converted. A row's sums have the same order however many rows go together.
+// One thread lets some query rows attend to one KV tile. The rows share each key and value that is converted.
+// A row's sums have the same order however many rows go together.
 #pragma once
 
 #include "codegen/device/attend.h"
@@ -74,7 +74,7 @@ MK_INLINE f32x16 join(f32x16 a, f32x16 b) {
     return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
            __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
 }
-// join_all() joins N vectors. Of 16 vectors, lane sum_lane(n) has the sum of vector n.
+// join_all() joins N vectors. Lane sum_lane(n) has the sum of vector n if N is 16.
 template <u32 N>
 MK_INLINE f32x16 join_all(const f32x16* v) {
   if constexpr (N == 1)

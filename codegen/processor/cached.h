@@ -1,4 +1,4 @@
-// Numbers of a cache of keys and values, as vectors of f32.
+// Numbers of a cache of keys and values become vectors of f32.
 #pragma once
 
 #include "codegen/processor/vector.h"
@@ -82,8 +82,8 @@ MK_INLINE f32x16 load_last(const char* p, u32 count) {
   return load16<C>(p, count) * (1 / Cached<C>::kFactor);
 }
 
-// store16() stores `count` numbers. Where `finite` is given, numbers that the cache cannot hold as finite
-// ones become 0, and *finite becomes false.
+// store16() stores `count` numbers. If `finite` is given, a number that the cache cannot hold as a finite one
+// becomes 0, and *finite becomes false.
 template <class C>
 MK_INLINE void store16(char* to, f32x16 v, u32 count, bool* finite) {
   auto bits = Cached<C>::narrow(v);

@@ -1,5 +1,5 @@
-// The epilogue of products: scale, gate, bias, residual, norm outputs and the greatest logit. The results are
-// those of codegen/device/epilogue.h.
+// The epilogue of a product turns its sums into results: scale, gate, bias, residual, norm outputs and the
+// greatest logit. The results are those of codegen/device/epilogue.h.
 #pragma once
 
 #include "codegen/processor/activation.h"

@@ -1,4 +1,4 @@
-// The packed weight layout of the processor. Strips, their order and their bytes are those of
+// The processor has a packed weight layout of its own. Strips, their order and their bytes are those of
 // runtime/abi/packing.h, so that the memory plan and the schedule are the same for all targets. Within a
 // strip, columns follow each other, and each column has its 16 rows together. bf16 weights have two columns
 // of a row together, as one word, and codes of 4 bits have eight. So a vector has one value, or one word, of

@@ -1,4 +1,4 @@
-// The lists of a step on a worker of the processor. Each function does what its namesake in
+// A worker of the processor makes the lists of a step. Each function does what its namesake in
 // codegen/device/lists.cc does.
 #include "codegen/processor/worker.h"
 

@@ -1,6 +1,6 @@
-// The loops of codegen/processor_loops.h for the instruction set that this file is compiled for. Products are
-// those of the task bodies. The build names MK_LOOPS and MK_ATTEND_LOOP, and the namespace, after the
-// instruction set. No two instruction sets therefore share an inline function.
+// The loops of codegen/processor_loops.h are compiled here for one instruction set. Products are those of the
+// task bodies. The build names MK_LOOPS and MK_ATTEND_LOOP, and the namespace, after the instruction set. No
+// two instruction sets therefore share an inline function.
 #include "codegen/processor/product.h"
 #include "codegen/processor_loops.h"
 

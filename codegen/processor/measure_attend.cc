@@ -1,4 +1,4 @@
-// The loop of attention of codegen/processor_loops.h, for the instruction set that this file is compiled for.
+// The attention loop of codegen/processor_loops.h is compiled here for one instruction set.
 #include "codegen/processor/attend_rows.h"
 #include "codegen/processor_loops.h"
 

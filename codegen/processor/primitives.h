@@ -1,4 +1,4 @@
-// The primitives of codegen/device/mk.h that code of the processor uses: arithmetic, and atomic access to
+// Code of the processor uses these primitives of codegen/device/mk.h: arithmetic, and atomic access to
 // counters in memory.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Product bodies of the processor: dense products, experts, and the reduction of split products.
+// The processor has these product bodies: dense products, experts, and the reduction of split products.
 #include "codegen/processor/product.h"
 
 #include "codegen/processor/epilogue.h"

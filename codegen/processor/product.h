@@ -1,4 +1,4 @@
-// Products of strips of 16 weight rows with the rows of a step.
+// Products multiply strips of 16 weight rows with the rows of a step.
 //
 // A lane of a vector is a row of the strip. A step along the columns loads the strip's weights once and
 // multiplies them with a value of each token, which goes to all lanes. The sums of a K slice are added in the

@@ -65,7 +65,7 @@ struct Logits {
   }
 };
 
-// choose() finds a token's choices and shares, of a softmax over all experts.
+// choose() finds a token's choices and their routing weights, of a softmax over all experts.
 MK_INLINE void choose(const RouteArgs& a, Scratch& s, u32 token) {
   Logits logits(plain(a.logits) + token * a.experts, a.experts);
   f32* share = plain(a.share) + token * a.top_k;

@@ -1,5 +1,5 @@
-// Row grids, the embedding table, and the sum of a token's experts: tasks that compute elements of a row, 16
-// columns at a time. Row grids have the norms, rotations and elementwise steps that no other body takes in.
+// These tasks compute elements of a row, 16 columns at a time: row grids, the embedding table, and the sum of
+// a token's experts. Row grids have the norms, rotations and elementwise steps that no other body takes in.
 #include "codegen/processor/activation.h"
 #include "codegen/processor/layout.h"
 #include "codegen/processor/worker.h"

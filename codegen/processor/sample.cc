@@ -1,4 +1,4 @@
-// Sampling: from a row of logits to a token (docs/sampling.md). The tokens are those of
+// Sampling turns a row of logits into a token (docs/sampling.md). The tokens are those of
 // runtime/session/sample.cc; this code does not sort.
 //
 // A search looks for the element at which a running sum reaches a target. These elements are the k-th
@@ -177,7 +177,7 @@ struct Search {
   }
 };
 
-// bound_of() is an order that k strips reach, or 0. So the k greatest logits reach it, too.
+// bound_of() is an order that k strips reach, or 0. The k greatest logits therefore reach it, too.
 MK_INLINE u32 bound_of(const Row& row, Scratch& s, u32 k) {
   for (u32 i = 0; i < kBounds; ++i) s.strips[i] = 0;
   for (u32 first = 0; first < row.strips; first += kVector) {

@@ -1,4 +1,4 @@
-// A request's row of logits, with what the request changes in them (docs/sampling.md). A strip is a vector.
+// A request may change what its row of logits holds (docs/sampling.md). A strip is a vector.
 #pragma once
 
 #include "codegen/processor/worker.h"
@@ -168,8 +168,8 @@ struct Row {
     return best;
   }
 
-  // greatest() is the greatest rank below a bound, or 0. Of strips that are as good, the first has the lowest
-  // ids. So only strips with a greater logit are looked at.
+  // greatest() is the greatest rank below a bound, or 0. The first of strips with equal logits has the lowest
+  // ids. greatest() therefore looks only at strips with a greater logit.
   MK_INLINE u64 greatest(u64 below) const {
     u64 best = 0;
     f32 logit = -__builtin_inff();

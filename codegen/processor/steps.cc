@@ -1,4 +1,4 @@
-// Several steps in one launch on workers of the processor (docs/events.md). Each function does what its
+// Workers of the processor run several steps in one launch (docs/events.md). Each function does what its
 // namesake in codegen/device/steps.cc does.
 #include "codegen/processor/wait.h"
 

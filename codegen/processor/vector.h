@@ -1,4 +1,5 @@
-// Vectors of 16 lanes, the rows of a strip. LLVM makes one AVX-512 register of them, or two AVX2 registers.
+// A vector has 16 lanes, one for each row of a strip. LLVM makes one AVX-512 register of them, or two AVX2
+// registers.
 //
 // Code of the processor uses plain pointers. plain() makes one from a pointer of global memory (AS1) or of a
 // worker's memory (AS3), which are all memory of the process.

@@ -1,4 +1,4 @@
-// Waits of a worker for a counter, and the end of waits: polls first, then sleep until a notification.
+// A worker waits for a counter by polls at first, and then sleeps until a notification.
 //
 // A worker that sleeps says so in `sleepers`. Whoever changes a counter looks there behind its change, and
 // wakes those that sleep on the counter. Both sides order their two accesses, so that no wake is lost. A

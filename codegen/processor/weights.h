@@ -1,4 +1,4 @@
-// How weights of each format are multiplied on the processor.
+// The processor multiplies weights of each format in its own way.
 #pragma once
 
 #include <immintrin.h>
@@ -80,7 +80,7 @@ MK_INLINE constexpr uint16_t bf16_of(f32 v) {
   return (uint16_t)(__builtin_bit_cast(u32, v) >> 16);
 }
 
-// The numbers of the codes of E2M1 without a sign.
+// Codes of E2M1 without a sign stand for these numbers.
 constexpr f32 kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 
 #ifdef __AVX512BF16__

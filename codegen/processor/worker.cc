@@ -1,4 +1,4 @@
-// The kernel's scaffold on a worker of the processor: begin, segments, waits, notifications, tickets, stamps.
+// The scaffold on a worker of the processor has begin, segments, waits, notifications, tickets and stamps.
 // Each function does what its namesake in codegen/device/ does.
 #include "codegen/processor/wait.h"
 

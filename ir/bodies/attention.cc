@@ -1,4 +1,4 @@
-// The bodies of attention: append, attend and combine.
+// Attention has three bodies: append, attend and combine.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// One row for each task body: all that the IR knows of it. A further body is one more file of this folder and
-// a line in table.cc. Internal to ir.
+// Each task body has one row here: all that the IR knows of it. A further body is one more file of this
+// folder and a line in table.cc. This header is internal to ir.
 #pragma once
 
 #include "ir/bodies.h"
@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// The operand whose footprint is wanted. `dims` is its tensor's shape.
+// FootprintOf names the operand whose footprint is wanted. `dims` is its tensor's shape.
 struct FootprintOf {
   const TaskProgram& program;
   const TaskGrid& grid;
@@ -35,7 +35,7 @@ inline Range each(uint32_t coordinate) {
   return {coord(coordinate), 1};
 }
 
-// A grid under verification. `sizes` has the sizes of the letters of its operands' shapes.
+// GridUnderCheck is a grid under verification. `sizes` has the sizes of the letters of its operands' shapes.
 struct GridUnderCheck {
   Verifier& v;
   const TaskProgram& program;

@@ -1,4 +1,4 @@
-// The strips of weight rows that bodies of products have in common. Internal to ir/bodies.
+// Bodies of products share these strips of weight rows. This header is internal to ir/bodies.
 #pragma once
 
 #include "ir/bodies/body.h"

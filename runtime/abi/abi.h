@@ -1,6 +1,6 @@
-// The structs that the host and the megakernel share in device memory. The header is plain C++ without
-// includes beyond <cstdint>'s names, because codegen/device/ compiles it for the device, too. Sizes and
-// offsets are asserted below. Both are part of the artefact's version (kAbiVersion).
+// The host and the megakernel share these structs in device memory. The header is plain C++ without includes
+// beyond <cstdint>'s names, because codegen/device/ compiles it for the device, too. Sizes and offsets are
+// asserted below. Both are part of the artefact's version (kAbiVersion).
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Steps of row grids: what a task does to each element of its rows, one after another.
+// A task of a row grid does these steps to each element of its rows, one after another.
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,5 @@
-// Sampling of a request's tokens, and the arithmetic by which host, emulator and GPU sample the same
-// ones. The device compiles this header, too, so it includes <cstdint>'s names only. docs/sampling.md says
-// what is sampled.
+// Host, emulator and GPU sample the same tokens by this arithmetic. The device compiles this header, too, so
+// it includes <cstdint>'s names only. docs/sampling.md says what is sampled.
 //
 // Bits are the same everywhere for two reasons. Probabilities are integers, whose sums do not depend on their
 // order. Floats are rounded at the same places: a product that is added to something is an explicit

@@ -1,4 +1,4 @@
-// Names of the symbols that describe a step. The compiler and the manifest share them.
+// Symbols that describe a step have these names. The compiler and the manifest share them.
 #pragma once
 
 namespace mkrt {

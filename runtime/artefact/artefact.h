@@ -1,4 +1,4 @@
-// An artefact: the kernel's image that mkc compiled, with its manifest and plan.
+// An artefact is the kernel's image that mkc compiled, with its manifest and plan.
 #pragma once
 
 #include <cstddef>

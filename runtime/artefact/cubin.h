@@ -1,4 +1,4 @@
-// The data that mkc keeps in a cubin or shared object beside its code: the globals mk_manifest and mk_plan.
+// A cubin or shared object has two globals beside its code: mk_manifest and mk_plan.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The manifest: everything the runtime needs to bind a checkpoint to a kernel, and the names for its errors.
-// The manifest is kept as JSON in the cubin's global `mk_manifest`.
+// The manifest holds everything that the runtime needs to bind a checkpoint to a kernel, and the names for
+// its errors. The manifest is kept as JSON in the cubin's global `mk_manifest`.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ struct ManifestRope {
 
 enum class Arena : uint8_t { kInput, kWeights, kWorkspace };
 
-// A tensor's place in an arena. `shape` is row-major, at the symbols' upper bounds. Inputs have no offset:
-// input i lies at the address MkStep::input[i].
+// ManifestTensor is a tensor with its place in an arena. `shape` is row-major, at the symbols' upper bounds.
+// Inputs have no offset: input i lies at the address MkStep::input[i].
 struct ManifestTensor {
   std::string name;
   Arena arena = Arena::kWorkspace;

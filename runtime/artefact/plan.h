@@ -1,4 +1,4 @@
-// The layout of a plan blob (runtime/abi/abi.h), and its checks.
+// A plan blob (runtime/abi/abi.h) has this layout and passes these checks.
 #pragma once
 
 #include <cstddef>

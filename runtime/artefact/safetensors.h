@@ -1,4 +1,4 @@
-// Checkpoints in safetensors form, read by mmap (github.com/huggingface/safetensors, "Format").
+// Checkpoints in safetensors form are read by mmap (github.com/huggingface/safetensors, "Format").
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@ namespace mkrt {
 // Sets both hashes of the artefact's manifest.
 void seal(Artefact& artefact);
 
-// Returns the manifest's JSON as seal_cubin() needs it in a cubin: with blanks as room for a certificate and
-// seals, in whole words of 8 bytes.
+// Returns the manifest's JSON as seal_cubin() needs it in a cubin. Blanks are room for a certificate and
+// seals, and the text has whole words of 8 bytes.
 std::string to_json_with_room(const Manifest& manifest);
 
 // Seals the manifest and writes it over the one in the cubin. Errors: those of find_objects; the manifest has

@@ -1,5 +1,4 @@
-// How checkpoints store quantized matrices: which tensors have the codes, scales and zero points of one, and
-// in which order.
+// Checkpoints store the codes, scales and zero points of a quantized matrix in tensors of several forms.
 //
 // compressed-tensors 0.20 stores codes in rows, and so do the method fp8 and NVIDIA's ModelOpt. GPTQ and AWQ
 // store them column by column. The tensors' names and shapes say which of these it is.
@@ -38,8 +37,8 @@ struct StoredMatrix {
   uint32_t bits = 0;  // of a code
   CodeOrder order = CodeOrder::kRows;
   std::string codes;
-  // Row i of the matrix is row first_row + i * row_step of the tensors of codes and scales, whose first dims
-  // are then taken as one. Orders but kRows have 0 and 1.
+  // Row i of the matrix is row first_row + i * row_step of the tensors of codes and scales. The first dims of
+  // these tensors are then taken as one. Orders but kRows have 0 and 1.
   uint64_t first_row = 0, row_step = 1;
   // A scale belongs to `scale_rows` x `scale_cols` elements. The scales of kRows are [blocks of rows, blocks
   // of columns], all others [groups of columns, rows].
@@ -52,13 +51,13 @@ struct StoredMatrix {
   std::vector<std::string> beside;  // tensors that belong to the matrix, which nobody needs
 };
 
-// Returns the format of integers of 4 or 8 bits, `scale_cols` columns of which share a scale, or nothing
-// where none has such groups. Of two formats that fit it is the one of fewer bytes.
+// Returns the format of integers of 4 or 8 bits of which `scale_cols` columns share a scale, or nothing where
+// none has such groups. The format is the one of fewer bytes if two fit.
 std::optional<WeightType> integer_type(uint32_t bits, bool zeros, uint64_t scale_cols, uint64_t cols);
 
 // Returns how a matrix is stored, or nothing where its numbers are plain floats or absent. `name` is that of
 // the weight, "MODULE.weight", or that of a view of columns (tensor_view.h). Codes of a view NAME[…] are in
-// NAME_blocks [experts, all rows, cols / 32, 16], and their scales in NAME_scales [experts, all rows, cols /
+// NAME_blocks [experts, all rows, cols / 32, 16]. Their scales are in NAME_scales [experts, all rows, cols /
 // 32]. `symmetric` says that integers have no zero points even where the checkpoint has some, because these
 // are all in the middle of the codes. Errors: a missing tensor, or one of another type or shape.
 Result<std::optional<StoredMatrix>> find_stored_matrix(const FindTensor& find, const std::string& name,

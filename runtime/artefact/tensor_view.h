@@ -1,4 +1,4 @@
-// Views: names of parts of checkpoint tensors that hold all experts.
+// Views name the parts of a checkpoint tensor that holds all experts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Files: read-only mappings, and writes that leave the whole file or none.
+// Files are mapped read-only, and written whole or not at all.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// Names of file formats that mkc does not read, recognised by first bytes or by name.
+// File formats that mkc does not read are recognised by first bytes or by name.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Conversions between f32 and the 16-bit and 8-bit floats, which lie in the low bits of a word.
+// f32 converts to and from 16-bit and 8-bit floats, which lie in the low bits of a word.
 #pragma once
 
 #include <algorithm>

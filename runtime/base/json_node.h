@@ -1,4 +1,4 @@
-// A strict view of a JSON document that knows the path of each value.
+// JsonNode is a strict view of a JSON document that knows the path of each value.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Strict parsing of JSON text into values.
+// JSON text is parsed strictly into values.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

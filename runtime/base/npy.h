@@ -1,4 +1,4 @@
-// Writing of NumPy's file format, version 1.0 (numpy.org, "NEP 1").
+// Arrays are written in NumPy's file format, version 1.0 (numpy.org, "NEP 1").
 #pragma once
 
 #include <span>

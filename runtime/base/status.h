@@ -1,4 +1,4 @@
-// Errors of the runtime as values. No exception crosses a function of mkrt.
+// Errors of the runtime are values. No exception crosses a function of mkrt.
 #pragma once
 
 #include <cassert>

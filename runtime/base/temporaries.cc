@@ -24,7 +24,7 @@ struct Slot {
 std::array<Slot, 64> slots;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Removing a folder is tried more than once: other threads may add a file while a handler empties it.
+// The removal of a folder is tried more than once: other threads may add a file while a handler empties it.
 constexpr int kTries = 16;
 
 // Removes a folder's files by system calls alone, because opendir() allocates.

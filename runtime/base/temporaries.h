@@ -1,4 +1,4 @@
-// Temporary files and folders, which must be gone even when a signal ends the process.
+// Temporary files and folders must be gone even when a signal ends the process.
 #pragma once
 
 #include <string>

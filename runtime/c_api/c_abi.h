@@ -1,4 +1,4 @@
-// Handles of mkrt.h, and what each holds.
+// Handles of mkrt.h are pointers to these structs.
 #pragma once
 
 #include "runtime/c_api/handles.h"

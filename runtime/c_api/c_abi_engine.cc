@@ -1,4 +1,4 @@
-// The engine behind mkrt.h. Its rules are those of mkrt::Engine; this file converts arguments and results.
+// The engine's calls of mkrt.h have the rules of mkrt::Engine; this file converts arguments and results.
 #include "runtime/c_api/c_abi.h"
 #include "runtime/c_api/sampling.h"
 #include "runtime/c_api/versions.h"
@@ -91,8 +91,8 @@ mkrt::EngineOptions options_of(const mkrt_engine_options& from) {
   return options;
 }
 
-// Converts a request. Returns false, and keeps the error, if a list is missing or longer than it can be
-// right, or a size is none of a version. The engine checks all else.
+// Converts a request. Returns false and keeps the error if a list is missing or too long, or if a size
+// belongs to no version. The engine checks all else.
 bool take(const mkrt_request* given, const mkrt::BatchLimits& limits, mkrt::Request& to) {
   mkrt_request from;
   if (!mkrt::take(given, from) || !mkrt::take_sampling(from.sampling, to.sampling) ||

@@ -1,4 +1,4 @@
-// Open handles, and the claim that a call has on one.
+// A call claims an open handle while it runs.
 #pragma once
 
 #include <memory>

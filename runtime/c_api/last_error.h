@@ -1,4 +1,4 @@
-// The error of a thread's last failed call, and exceptions as statuses.
+// Each thread keeps the error of its last failed call, and exceptions become statuses.
 #pragma once
 
 #include <fmt/format.h>

@@ -25,7 +25,7 @@ typedef struct mkrt_device mkrt_device;
 typedef struct mkrt_session mkrt_session;
 typedef struct mkrt_engine mkrt_engine;
 
-/* What became of a call, and what the caller can do about it. Later versions may add values. */
+/* A status says how a call ended, and what the caller can do about it. Later versions may add values. */
 typedef enum mkrt_status {
   MKRT_OK = 0,
   MKRT_BAD_ARGUMENT = 1, /* an argument is wrong; nothing has changed */
@@ -76,10 +76,10 @@ const char* mkrt_device_name(const mkrt_device* device);
  * refuses unsealed artefacts. Threads: one. */
 mkrt_status mkrt_accept_unsealed(mkrt_device* device, int accept);
 
-/* Sessions opened on the device from now on keep their packed weights in files of a folder, and later
- * sessions of the same checkpoint map these files (docs/processor.md). The folder is made if it is missing.
- * NULL, the setting of a new device, keeps nothing. Weights that cannot be kept are no error: each session
- * packs them again. Threads: one. */
+/* Keeps the packed weights of sessions that are opened from now on in files of a folder. Later sessions of
+ * the same checkpoint map these files (docs/processor.md). The folder is made if it is missing. NULL, the
+ * setting of a new device, keeps nothing. Weights that cannot be kept are no error: each session packs them
+ * again. Threads: one. */
 mkrt_status mkrt_keep_weights(mkrt_device* device, const char* folder);
 
 /* Closes the device, once calls of other threads for it have ended. Its sessions stay open. NULL, or a closed
@@ -110,7 +110,7 @@ uint32_t mkrt_caches(const mkrt_session* session); /* keys and values of every l
 /* Returns how many tokens were fed so far. Threads: one. */
 uint32_t mkrt_position(const mkrt_session* session);
 
-/* Goes back to `position`, at most the current one. What was fed behind it is forgotten. Threads: one. */
+/* Goes back to `position`, at most the current one. Tokens fed behind it are forgotten. Threads: one. */
 mkrt_status mkrt_rewind(mkrt_session* session, uint32_t position);
 
 /* Feeds 1 to mkrt_max_tokens() tokens at the next positions. `logits` is NULL, or has room for count *
@@ -143,8 +143,8 @@ typedef struct mkrt_logprobs {
   uint32_t rank; /* of the sampled token: how many logits are at least as great as its own */
 } mkrt_logprobs;
 
-/* What is added to one id's logit, before and after the repetition penalty. -INFINITY forbids the id. Finite
- * values are at most 1e30 in absolute value. */
+/* A bias is added to one id's logit, before and after the repetition penalty. -INFINITY forbids the id.
+ * Finite values are at most 1e30 in absolute value. */
 typedef struct mkrt_bias {
   uint32_t id;
   float before;
@@ -241,7 +241,7 @@ mkrt_status mkrt_set_stream(mkrt_session* session, void* stream);
  */
 mkrt_status mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
 
-/* mkrt_begin_step and mkrt_end_step are the two parts of a step of several requests. Up to two steps may
+/* mkrt_begin_step and mkrt_end_step are the two halves of a step of several requests. Up to two steps may
  * be under way, or one that samples more than one token for a request.
  * mkrt_begin_step puts copies and launch on the stream and does not wait. The call allocates only for
  * samples that need more memory than all before. The arguments may be freed after the call. `samples` is
@@ -344,7 +344,7 @@ typedef struct mkrt_progress {
   uint32_t top_count;            /* entries of `top` and `top_id` of each of `logprobs` */
 } mkrt_progress;
 
-/* Takes the oldest progress. What it points to is valid until the engine's next such call. Threads: one. */
+/* Takes the oldest progress. Its pointers are valid until the engine's next such call. Threads: one. */
 mkrt_status mkrt_take_progress(mkrt_engine* engine, mkrt_progress* progress);
 
 typedef enum mkrt_finish_reason {
@@ -370,11 +370,11 @@ typedef struct mkrt_outcome {
   uint32_t reserved;
 } mkrt_outcome;
 
-/* Takes the outcome of the request that finished first, or one with MKRT_UNFINISHED. What it points to is
- * valid until the engine's next such call. Threads: one. */
+/* Takes the outcome of the request that finished first, or one with MKRT_UNFINISHED. Its pointers are valid
+ * until the engine's next such call. Threads: one. */
 mkrt_status mkrt_take_outcome(mkrt_engine* engine, mkrt_outcome* outcome);
 
-/* What an engine has now, and counts since it was opened. */
+/* The stats of an engine are its state now, and counts since it was opened. */
 typedef struct mkrt_engine_stats {
   uint32_t size;
   uint32_t running;    /* requests now */

@@ -1,4 +1,4 @@
-// Sampling settings and log-probabilities in the forms of mkrt.h.
+// Sampling settings and log-probabilities are converted from and to the forms of mkrt.h.
 #pragma once
 
 #include "runtime/abi/abi.h"

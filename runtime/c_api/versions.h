@@ -1,4 +1,4 @@
-// Structs of mkrt.h that begin with their size, of which there are versions.
+// Some structs of mkrt.h have versions, and begin with their size.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ class Crew {
   std::vector<int> processors_;  // by thread; empty: threads are not bound
   std::vector<std::thread> threads_;
   const std::function<void(uint32_t)>* work_ = nullptr;
-  std::atomic<uint32_t> turn_{0};     // runs begun; kOver: the crew ends
+  std::atomic<uint32_t> turn_{0};     // runs begun
   std::atomic<uint32_t> working_{0};  // threads besides the calling one that have not returned
   std::atomic<bool> over_{false};
 };

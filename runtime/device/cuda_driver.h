@@ -1,4 +1,4 @@
-// The functions of the CUDA driver, which is looked up at first use.
+// The CUDA driver is looked up at first use, function by function.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The facts that the CUDA driver reports about a GPU that a kernel is compiled for.
+// The CUDA driver reports these facts about a GPU that a kernel is compiled for.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The page sizes by which the process maps its memory.
+// The process maps its memory by pages of several sizes.
 #pragma once
 
 #include <cstdint>

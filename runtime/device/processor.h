@@ -1,4 +1,4 @@
-// The processor of this machine: its instruction sets, its cores and its clock.
+// The processor of this machine has instruction sets, cores and a clock.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace mkrt {
 
-// Returns the best code generation target that the processor executes: "x86-64-v4" with AVX-512, its BF16 and
-// VNNI, else "x86-64-v3" with AVX2, FMA and F16C, else "".
+// Returns the best code generation target that the processor executes. "x86-64-v4" needs AVX-512 with BF16
+// and VNNI, and "x86-64-v3" needs AVX2, FMA and F16C. Returns "" for others.
 std::string processor_target();
 
 // Returns the logical processors that this process may use, one of each core before the others.

@@ -1,4 +1,4 @@
-// The processor as a device. Device memory is memory of the process, and each worker is a thread.
+// The processor is a device, too. Device memory is memory of the process, and each worker is a thread.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ using StepEntry = void (*)(const MkSession*, const MkStep*, const MkThread*);
 using GridsEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid, const MkThread*);
 using PackRowsEntry = void (*)(const MkPack*, uint32_t part, uint32_t parts);
 
-// Mapping is anonymous memory in large pages, where the system has some.
+// Mapping holds anonymous memory in large pages, where the system has some.
 class Mapping {
  public:
   explicit Mapping(uint64_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {

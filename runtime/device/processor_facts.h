@@ -1,4 +1,4 @@
-// What the system says of this machine's processor and memory.
+// The system reports these facts about this machine's processor and memory.
 #pragma once
 
 #include <cstdint>

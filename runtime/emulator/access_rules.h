@@ -1,4 +1,4 @@
-// The check of accesses by task bodies and loaders against the accesses that their tasks declare.
+// Accesses by task bodies and loaders are checked against the accesses that their tasks declare.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Primitives that are single instructions on a GPU, computed to f32 accuracy.
+// Primitives that are single instructions on a GPU are computed here to f32 accuracy.
 #include <cmath>
 
 #include "runtime/base/half.h"
@@ -9,7 +9,8 @@ using namespace mkrt;
 namespace {
 
 // Returns a * b + c of bf16 numbers, rounded once. The f32 in between is rounded to odd, so that its own
-// rounding does not show (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
+// rounding does not show. The source is Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded
+// sums".
 uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
   const double exact = std::fma(double{bf16_to_f32(a)}, double{bf16_to_f32(b)}, double{bf16_to_f32(c)});
   auto between = static_cast<float>(exact);

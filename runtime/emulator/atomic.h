@@ -1,4 +1,4 @@
-// Atomic access to the words that threads of a launch share: counters of events, tickets and logs.
+// Threads of a launch access the words that they share atomically: counters of events, tickets and logs.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Named barriers of a worker (PTX ISA, barrier.cta), and the position of a thread in worker and launch.
+// A worker has named barriers (PTX ISA, barrier.cta). A thread has a position in worker and launch.
 #include <fmt/format.h>
 
 #include "runtime/emulator/launch.h"

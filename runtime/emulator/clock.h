@@ -1,4 +1,4 @@
-// Vector clocks of the race detector. Agents with equal knowledge share one clock, and a shared clock is
+// The race detector uses vector clocks. Agents with equal knowledge share one clock, and a shared clock is
 // never changed. After a barrier of 256 threads all hold one clock.
 #pragma once
 

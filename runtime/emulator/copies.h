@@ -1,4 +1,4 @@
-// The copy engine of a worker. Copies complete some time after their issue.
+// A worker has a copy engine. Copies complete some time after their issue.
 #pragma once
 
 #include <cstdint>

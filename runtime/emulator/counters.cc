@@ -1,4 +1,4 @@
-// Counters in global memory, and virtual time.
+// Counters lie in global memory, and time is virtual.
 #include "runtime/emulator/atomic.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"

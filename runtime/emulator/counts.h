@@ -1,4 +1,4 @@
-// The values that a step's counters must have at its end by the schedule, and the comparison with them.
+// A step's counters must have certain values at its end by the schedule, and are compared with them.
 #pragma once
 
 #include <array>

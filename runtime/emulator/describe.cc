@@ -1,4 +1,4 @@
-// Messages about fibers: which they are and what they wait for.
+// Messages say which fibers are meant and what they wait for.
 #include <fmt/format.h>
 
 #include "runtime/emulator/atomic.h"

@@ -1,4 +1,4 @@
-// Fibers' contexts of execution, their stacks, and the switch between them.
+// A fiber has a context of execution and a stack, and switches to other fibers.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The state that the workers of one launch share, and how OS threads detect that nothing can run.
+// Workers of one launch share this state, by which OS threads detect that nothing can run.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// mbarriers (PTX ISA, mbarrier). A phase completes when all arrivals and all announced bytes are in.
+// An mbarrier (PTX ISA, mbarrier) counts arrivals and bytes. A phase completes when all arrivals and all
+// announced bytes are in.
 #pragma once
 
 #include <cstdint>

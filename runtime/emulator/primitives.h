@@ -1,5 +1,5 @@
-// The primitives of codegen/device/mk.h as host functions, without address spaces. No code but a kernel that
-// emulate() runs may call the primitives.
+// The primitives of codegen/device/mk.h are host functions here, without address spaces. No code but a kernel
+// that emulate() runs may call the primitives.
 #pragma once
 
 #include <cstdint>

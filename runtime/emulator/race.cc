@@ -1,4 +1,4 @@
-// The knowledge of agents about each other, and the events that pass it on.
+// Agents have knowledge about each other, and events pass it on.
 #include "runtime/emulator/race.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// The race detector. Happens-before is tracked by vector clocks, after FastTrack (Flanagan and Freund, PLDI
-// 2009).
+// The race detector tracks happens-before by vector clocks, after FastTrack (Flanagan and Freund, PLDI 2009).
 //
 // Agents are the threads, the copy engine per mbarrier, and the 16-byte copies per lane. docs/emulator.md
 // lists the edges.

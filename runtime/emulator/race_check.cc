@@ -1,4 +1,4 @@
-// The check of accesses. Each is compared with the record of its cells and then recorded itself.
+// Each access is compared with the record of its cells and then recorded itself.
 #include <fmt/format.h>
 
 #include <algorithm>

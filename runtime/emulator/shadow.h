@@ -1,4 +1,4 @@
-// The race detector's record of every 4 bytes that a launch touches.
+// The race detector keeps a record of every 4 bytes that a launch touches.
 #pragma once
 
 #include <array>

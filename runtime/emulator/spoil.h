@@ -1,5 +1,6 @@
-// Spoilt memory, which no task may read before it is written. Spoilt memory holds NaN in every floating-point
-// type, and integers that are no index. A task that reads it therefore has visibly wrong results.
+// Memory is spoilt where no task may read it before it is written. Spoilt memory holds NaN in every
+// floating-point type, and integers that are no index. A task that reads it therefore has visibly wrong
+// results.
 #pragma once
 
 #include <cstddef>

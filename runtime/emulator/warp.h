@@ -1,4 +1,4 @@
-// The collectives of a warp. All 32 lanes arrive, the last one computes, and each takes its result.
+// A warp has collectives. All 32 lanes arrive, the last one computes, and each takes its result.
 #pragma once
 
 #include <cstdint>

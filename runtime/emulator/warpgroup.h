@@ -1,5 +1,5 @@
-// Products of a warpgroup. All 128 threads of the group begin a product, and the product is done when the
-// threads wait for it.
+// A warpgroup multiplies asynchronously. All 128 threads of the group begin a product, and the product is
+// done when the threads wait for it.
 #pragma once
 
 #include <array>

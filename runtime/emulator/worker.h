@@ -1,4 +1,4 @@
-// One emulated worker: its fibers, their waits, and the order in which they run.
+// An emulated worker has fibers, their waits, and the order in which they run.
 #pragma once
 
 #include <array>

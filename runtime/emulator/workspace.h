@@ -1,5 +1,5 @@
-// The workspace of steps on the emulator. A tensor holds NaN and wild integers until its tasks have written
-// it.
+// The emulator spoils the workspace of steps. A tensor holds NaN and wild integers until its tasks have
+// written it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Continuous batching: requests join and leave between steps. A request gets the tokens that it would get
-// alone.
+// The engine batches continuously: requests join and leave between steps. A request gets the tokens that it
+// would get alone.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// One launch of the engine: the batch of the planned requests, and what becomes of the sampled tokens.
+// A launch of the engine makes the batch of the planned requests, and hands on the sampled tokens.
 #include <algorithm>
 
 #include "runtime/engine/engine.h"

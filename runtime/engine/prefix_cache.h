@@ -1,4 +1,4 @@
-// Which pages of a cache hold which tokens.
+// The prefix cache knows which pages of a cache hold which tokens.
 #pragma once
 
 #include <cstdint>

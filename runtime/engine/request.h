@@ -1,4 +1,4 @@
-// Requests as their senders give them, and what the engine hands back.
+// Senders give requests in this form, and the engine hands back their results.
 #pragma once
 
 #include <string>

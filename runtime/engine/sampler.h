@@ -1,4 +1,4 @@
-// The state of a request's sampling from one launch to the next.
+// A request's sampling has a state that lasts from one launch to the next.
 #pragma once
 
 #include "runtime/session/batch.h"

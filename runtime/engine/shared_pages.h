@@ -1,4 +1,4 @@
-// The pages of a cache, which several requests may read.
+// Several requests may read one page of a cache.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The plan of a step: which requests take part, with how many rows and which pages.
+// The plan of a step says which requests take part, with how many rows and which pages.
 #pragma once
 
 #include "runtime/base/status.h"

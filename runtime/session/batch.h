@@ -1,4 +1,4 @@
-// The host's description of one launch: rows of several requests, the pages of their keys and values, and
+// The host describes one launch by a batch: rows of several requests, the pages of their keys and values, and
 // their samples.
 #pragma once
 

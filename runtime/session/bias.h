@@ -1,4 +1,4 @@
-// What a request changes in its logits beside the repetition penalty, as its sender says it.
+// A sender asks for changes of a request's logits beside the repetition penalty.
 #pragma once
 
 #include <cstdint>

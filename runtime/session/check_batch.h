@@ -1,4 +1,4 @@
-// Checks of a batch, made before any part of its launch runs.
+// A batch is checked before any part of its launch runs.
 #pragma once
 
 #include <cstdint>

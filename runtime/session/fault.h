@@ -1,4 +1,4 @@
-// The translation of a kernel's fault into an error.
+// A kernel's fault is translated into an error.
 #pragma once
 
 #include <string>

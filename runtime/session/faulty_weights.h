@@ -1,4 +1,4 @@
-// The search for weights that are not a number.
+// Weights are searched for elements that are not a number.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a checkpoint's config.json says of the zero points of GPTQ.
+// config.json says which version of GPTQ's zero points a checkpoint has.
 #pragma once
 
 #include <cstdint>

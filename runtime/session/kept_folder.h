@@ -1,4 +1,4 @@
-// The folder of kept weights: its limits, and which files give way to new ones.
+// Kept weights lie in a folder with limits, where least recently used files give way to new ones.
 #pragma once
 
 #include <cstdint>

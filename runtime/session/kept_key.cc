@@ -89,8 +89,8 @@ Result<std::string> probe_layout(Device& device, Element element) {
   return hash_hex(text_of(packed));
 }
 
-// Returns hashes of the layouts of all types that the manifest's weights have. Packing a probe tells more
-// than a version number, which somebody would have to change with the layout.
+// Returns hashes of the layouts of all types that the manifest's weights have. A packed probe tells more than
+// a version number, which somebody would have to change with the layout.
 Result<std::string> layouts_of(Device& device, const Manifest& manifest) {
   std::set<Element> elements;
   for (const ManifestWeight& w : manifest.weights)

@@ -1,4 +1,4 @@
-// The key of kept weights: everything that their bytes depend on.
+// The key of kept weights covers everything that their bytes depend on.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Packed weights kept in files, so that later sessions of a checkpoint need not pack them
+// Packed weights are kept in files, so that later sessions of a checkpoint need not pack them
 // (docs/processor.md).
 #pragma once
 
@@ -28,8 +28,9 @@ std::string kept_path(const KeptFolder& folder, const KeptKey& key);
 Result<std::optional<KeptWeights>> find_kept(const KeptFolder& folder, const KeptKey& key,
                                              const Manifest& manifest, const Checkpoint& checkpoint);
 
-// Writes the weights arena at `arena` of the device to the kept file of a key, which readers see as a whole
-// or not at all. Errors: those of make_room() and of writing; those of check_stamps(). No file is left then.
+// Writes the weights arena at `arena` of the device to the kept file of a key. Readers see the file as a
+// whole or not at all. Errors: those of make_room() and of writing; those of check_stamps(). No file is left
+// then.
 Status keep_weights(const KeptFolder& folder, const KeptKey& key, Device& device, uint64_t arena,
                     const Manifest& manifest, const Checkpoint& checkpoint,
                     const std::vector<FaultyTensor>& faulty);

@@ -1,4 +1,4 @@
-// The layout of keys and values in device memory: pages of a fixed number of positions, alike in all layers.
+// Keys and values lie in device memory in pages of a fixed number of positions, alike in all layers.
 #pragma once
 
 #include <span>

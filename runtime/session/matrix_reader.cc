@@ -14,7 +14,7 @@ namespace mkrt {
 namespace {
 
 constexpr uint32_t kWordBits = 32;
-// Where the code of row i of 8 lies in a word of AWQ, in codes.
+// Entry i is the place, in codes, at which a word of AWQ has the code of row i of 8.
 constexpr uint32_t kAwqPlace[] = {0, 4, 1, 5, 2, 6, 3, 7};
 
 uint32_t word_at(const StoredTensor& t, uint64_t i) {

@@ -1,5 +1,5 @@
-// Reading of a checkpoint's quantized matrices in one form, whatever the form on disk: rows of codes, and the
-// scales and zero points of rows and groups.
+// A checkpoint's quantized matrices are read in one form, whatever the form on disk. The form has rows of
+// codes, and the scales and zero points of rows and groups.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct PackedScales {
 class MatrixReader {
  public:
   // Opens the matrix `name` of `rows` x `cols` as weights of a format that has codes. Errors: what
-  // find_stored_matrix() refuses, a matrix of another format, columns in groups that do not follow each
-  // other, zero points of GPTQ without a config that tells their version.
+  // find_stored_matrix() refuses; a matrix of another format; columns in groups that do not follow each
+  // other; zero points of GPTQ without a config that tells their version.
   static Result<MatrixReader> open(const Checkpoint& checkpoint, const std::string& name, WeightType type,
                                    uint64_t rows, uint64_t cols);
 
@@ -39,9 +39,10 @@ class MatrixReader {
   // of `memory`.
   std::span<const std::byte> codes(uint64_t first, uint64_t count, std::vector<std::byte>& memory) const;
 
-  // Returns the scales of rows [first, first + count). Where rows and groups of integers have scales, those
-  // of groups are f16 and those of rows powers of 2, and their product is the checkpoint's scale. Errors: a
-  // scale that is not finite, or that no such product equals; a zero point that the format cannot hold.
+  // Returns the scales of rows [first, first + count). If rows and groups of integers have scales, the
+  // product of both is the checkpoint's scale. Scales of groups are f16, and those of rows are powers of 2.
+  // Errors: a scale that is not finite, or that no such product equals; a zero point that the format cannot
+  // hold.
   Result<PackedScales> scales(uint64_t first, uint64_t count) const;
 
   // Returns the tensors whose numbers may be NaN: the scales, and codes of 8-bit floats.

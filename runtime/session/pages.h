@@ -1,4 +1,4 @@
-// The pages of a cache, and which of them are free.
+// The pages of a cache are free or in use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reading of the floats of checkpoint tensors, whole or by views (runtime/artefact/tensor_view.h).
+// Floats of checkpoint tensors are read whole or by views (runtime/artefact/tensor_view.h).
 #pragma once
 
 #include <cstdint>

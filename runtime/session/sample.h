@@ -1,4 +1,4 @@
-// Sampling on the host. The ids equal those of the kernel (codegen/device/sample.cc) bit for bit.
+// The host samples, too. The ids equal those of the kernel (codegen/device/sample.cc) bit for bit.
 #pragma once
 
 #include <span>

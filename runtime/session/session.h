@@ -1,4 +1,4 @@
-// A session: a model on a device, that is, a kernel bound to weights, with a cache for its requests.
+// A session is a model on a device, that is, a kernel bound to weights, with a cache for its requests.
 #pragma once
 
 #include <functional>
@@ -169,7 +169,7 @@ struct GenerateOptions {
 };
 
 // Feeds the prompt in steps of at most max_tokens(), generates, and returns the new tokens. Errors before any
-// launch: an empty prompt, ids outside the vocabulary, prompt and new tokens that exceed the context, values
+// launch: an empty prompt; ids outside the vocabulary; prompt and new tokens that exceed the context; values
 // of `sampling` or `bias` outside their ranges. Later errors: those of Session::step.
 Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t> prompt,
                                       const GenerateOptions& options);

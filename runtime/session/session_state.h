@@ -1,4 +1,4 @@
-// The state of a session. session_open.cc makes it, and session.cc runs steps with it.
+// Session::State is what a session holds. session_open.cc makes it, and session.cc runs steps with it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How a session gets its weights: from a kept file, or packed from a checkpoint.
+// A session gets its weights from a kept file, or packs them from a checkpoint.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The memory of a launch, laid out alike on the device and on the host. The host's data comes first and is
+// The memory of a launch is laid out alike on the device and on the host. The host's data comes first and is
 // copied in one piece. A fault and the samples follow.
 //
 // Fault and samples come back in one copy if there is room for the samples behind the session's fault.

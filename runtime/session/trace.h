@@ -1,4 +1,4 @@
-// The stamps that a traced kernel's workers made in one launch (docs/trace.md), and the file that holds them.
+// A traced kernel's workers make stamps in one launch (docs/trace.md), and a file holds them.
 #pragma once
 
 #include <cstdint>

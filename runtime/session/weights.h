@@ -1,4 +1,4 @@
-// Loading of checkpoint tensors into the weights arena.
+// Checkpoint tensors are loaded into the weights arena.
 #pragma once
 
 #include "runtime/abi/abi.h"

@@ -1,4 +1,4 @@
-// Added tokens: strings that are found in a text before any other step reads it.
+// Added tokens are strings that are found in a text before any other step reads it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Byte-pair encoding, which turns a piece of text into ids.
+// Byte-pair encoding turns a piece of text into ids.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The alphabet of byte-level tokenizers: one visible character for each of the 256 bytes.
+// Byte-level tokenizers have an alphabet of one visible character for each of the 256 bytes.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Chat templates: how a conversation becomes the text that a model continues.
+// A chat template makes the text that a model continues from a conversation.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Chat templates and special tokens in the files of a checkpoint.
+// Files of a checkpoint hold chat templates and special tokens.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Decoders, which turn ids back into text, at once or id by id.
+// Decoders turn ids back into text, at once or id by id.
 #pragma once
 
 #include <cstdint>

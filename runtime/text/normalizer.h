@@ -1,4 +1,4 @@
-// Normalizers, which change a text before it is cut into pieces.
+// Normalizers change a text before it is cut into pieces.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Post-processors, which add the special tokens that a model expects around a text.
+// Post-processors add the special tokens that a model expects around a text.
 #pragma once
 
 #include <cstdint>

@@ -208,7 +208,7 @@ void read_digits(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   steps.emplace_back(split_by_regex(node, each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::kIsolated, false));
 }
 
-// Unicode's punctuation, and the signs and symbols of ASCII.
+// kPunctuation matches Unicode's punctuation, and the signs and symbols of ASCII.
 constexpr std::string_view kPunctuation = R"([\p{P}$+<=>\^`|~])";
 
 void read_punctuation(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {

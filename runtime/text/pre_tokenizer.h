@@ -1,4 +1,4 @@
-// Pre-tokenizers, which cut a text into pieces. No token crosses the end of a piece.
+// Pre-tokenizers cut a text into pieces. No token crosses the end of a piece.
 #pragma once
 
 #include <cstdint>

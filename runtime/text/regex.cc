@@ -82,7 +82,7 @@ Status RegexMatcher::find_all(std::string_view text, std::vector<Span>& spans) {
   spans.clear();
   size_t from = 0;
   while (from <= text.size()) {
-    // The text is known to be valid. Checking it for every match would take quadratic time.
+    // The text is known to be valid. A check for every match would take quadratic time.
     const int found = pcre2_match(state_->code, units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
                                   state_->data.get(), state_->context.get());
     if (found == PCRE2_ERROR_NOMATCH) return {};

@@ -1,4 +1,4 @@
-// Regular expressions over UTF-8, matched by PCRE2 with Unicode properties.
+// Regular expressions over UTF-8 are matched by PCRE2 with Unicode properties.
 #pragma once
 
 #include <cstddef>

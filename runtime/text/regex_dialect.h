@@ -1,4 +1,4 @@
-// The translation of tokenizer.json's patterns, which are written for Oniguruma (Ruby syntax), to PCRE2.
+// Patterns of tokenizer.json are written for Oniguruma (Ruby syntax) and translated to PCRE2.
 #pragma once
 
 #include <string>

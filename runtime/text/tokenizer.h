@@ -1,4 +1,4 @@
-// Tokenizers described by Hugging Face's tokenizer.json: byte-level BPE, and the BPE of SentencePiece models.
+// Hugging Face's tokenizer.json describes tokenizers: byte-level BPE, and the BPE of SentencePiece models.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ struct ByteRange {
   unsigned char low, high;
 };
 
-// The bytes that follow a lead byte: their number, and the range of the first (Unicode 15, table 3-7).
+// Followers are the bytes that follow a lead byte: their number, and the range of the first (Unicode 15,
+// table 3-7).
 struct Followers {
   size_t count;
   ByteRange first;

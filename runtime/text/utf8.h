@@ -1,4 +1,4 @@
-// UTF-8 decoding and encoding, one character at a time.
+// UTF-8 is decoded and encoded one character at a time.
 #pragma once
 
 #include <cstddef>

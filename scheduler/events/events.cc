@@ -15,7 +15,7 @@ namespace {
 
 using GridSet = boost::dynamic_bitset<>;
 
-// An access of an earlier grid that must precede the consumer's access `later`.
+// Dependence is an access of an earlier grid that must precede the consumer's access `later`.
 struct Dependence {
   GridId producer;
   const Access* earlier = nullptr;

@@ -1,4 +1,4 @@
-// Events, derived from the regions that tasks read and write.
+// Events are derived from the regions that tasks read and write.
 //
 // The pass requires grids with regions and no events. The pass ensures that place() makes a schedule which
 // prove() accepts. A task waits, directly or through other tasks, for all earlier tasks that write what it
@@ -14,7 +14,7 @@
 
 namespace mkc {
 
-// Costs and gains of an event's granularity.
+// EventCosts has the costs and gains of an event's granularity.
 struct EventCosts {
   double task_ns = 1000;   // time of a typical producer task
   double notify_ns = 50;   // time of each further cell that a task notifies

@@ -1,4 +1,4 @@
-// The tasks of a producer grid that a task of a consumer grid depends on. Internal to events.
+// A task of a consumer grid depends on some tasks of each producer grid. This header is internal to events.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// An interval of one dim that moves with a coordinate: [step * c + start, step * c + start + size).
+// Strips is an interval of one dim that moves with a coordinate: [step * c + start, step * c + start + size).
 struct Strips {
   uint32_t coord = 0;
   int64_t step = 0, start = 0, size = 0;
@@ -21,8 +21,8 @@ struct Strips {
 // steps.
 std::optional<Strips> strips_of(const Range& range, const TaskGrid& grid, const Expr& dim);
 
-// The cells that a producer's tasks notify along one dim of an event. The cells are the values of a
-// coordinate of the consumer.
+// CellMap has the cells that a producer's tasks notify along one dim of an event. The cells are the values of
+// a coordinate of the consumer.
 struct CellMap {
   Range cells;  // cells that a task notifies, over the producer's coordinates
   // The producer's coordinate that decides which cells a task notifies. Without one, every task notifies all
@@ -47,8 +47,8 @@ CellMap notify_meeting(const Strips& from, const Strips& to);
 std::optional<CellMap> notify_same(const Symbols& symbols, const Range& from, const TaskGrid& from_grid,
                                    const Range& to, const TaskGrid& to_grid, uint32_t to_coord);
 
-// The tasks of one grid that notify an event, and the number of notifications that each cell receives from
-// them.
+// NotifyMap has the tasks of one grid that notify an event, and the number of notifications that each cell
+// receives from them.
 struct NotifyMap {
   GridId grid;
   Region cells;          // cells that a task notifies, over the grid's coordinates
@@ -59,8 +59,8 @@ struct NotifyMap {
   bool operator==(const NotifyMap&) const = default;
 };
 
-// Joins one map per dim. Returns nothing where the tasks of a cell cannot be counted: one coordinate decides
-// two dims, or no dim decides the row of a ragged coordinate.
+// Joins one map per dim. Returns nothing if the tasks of a cell cannot be counted. One coordinate then
+// decides two dims, or no dim decides the row of a ragged coordinate.
 std::optional<NotifyMap> join_maps(const TaskProgram& program, GridId grid, std::span<const CellMap> dims);
 
 }  // namespace mkc

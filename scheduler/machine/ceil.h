@@ -1,4 +1,4 @@
-// Division that rounds up.
+// ceil_of() divides and rounds up.
 #pragma once
 
 #include <cstdint>

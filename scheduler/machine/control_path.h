@@ -1,12 +1,12 @@
-// Instructions of the kernel's control path between its waits, and their time on a machine.
+// The kernel executes these instructions between its waits, and a machine takes time for them.
 #pragma once
 
 #include "scheduler/machine/machine.h"
 
 namespace mkc {
 
-// A path through machine code: instructions of a warp, loads that wait for each other, and barriers of a
-// worker.
+// CodePath is a path through machine code: instructions of a warp, loads that wait for each other, and
+// barriers of a worker.
 struct CodePath {
   double instructions = 0, global_loads = 0, shared_loads = 0, barriers = 0;
 };

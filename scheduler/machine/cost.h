@@ -1,4 +1,4 @@
-// The cost of one task on a machine: the bytes it streams and the time it holds its worker.
+// A task costs a machine the bytes that it streams, and the time for which it holds its worker.
 #pragma once
 
 #include <span>

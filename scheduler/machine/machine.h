@@ -12,18 +12,18 @@
 
 namespace mkc {
 
-// The bandwidth of a read of `bytes` that starts with nothing in flight.
+// BurstPoint is the bandwidth of a read of `bytes` that starts with nothing in flight.
 struct BurstPoint {
   double bytes = 0;
   double bytes_per_ns = 0;
 };
 
-// The multiply-adds per ns of a loop of one worker of a processor: with one token or query row, and with as
-// many as go together.
+// LoopRate has the multiply-adds per ns of a loop of one worker of a processor. `one` is for a token or query
+// row alone, `group` for as many as go together.
 struct LoopRate {
   double one = 0, group = 0;
 };
-// Loop rates by the type of weights, or of keys and values.
+// LoopRates has the loop rates by the type of weights, or of keys and values.
 using LoopRates = std::array<LoopRate, std::size(mkrt::kWeightTypes)>;
 
 struct Machine {

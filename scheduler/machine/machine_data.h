@@ -1,4 +1,4 @@
-// The machine descriptions built into mkc; the table is generated from scheduler/machine/ by CMake.
+// mkc has these machine descriptions built in; CMake generates the table from scheduler/machine/.
 #pragma once
 
 #include <span>

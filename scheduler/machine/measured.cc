@@ -11,7 +11,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// The figures of a file, and those of each of its targets.
+// A file has these figures, and its targets have those of kTargetFigures.
 constexpr std::array kFigures = {"workers",
                                  "memory_bytes",
                                  "l2_bytes",

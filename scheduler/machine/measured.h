@@ -1,5 +1,5 @@
-// The machine description of a processor that `mkc doctor --measure` measured. docs/machines.md has the form
-// of its files.
+// `mkc doctor --measure` measures the machine description of a processor. docs/machines.md has the form of
+// its files.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace mkc {
 
-// What a file of measurements says of where it was made. All four must agree for the file to be this
+// MeasuredOn says where a file of measurements was made. All four must agree for the file to be this
 // machine's.
 struct MeasuredOn {
   std::string device;      // name of the processor

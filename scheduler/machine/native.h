@@ -1,4 +1,4 @@
-// The machine description of the installed device.
+// The installed device gets a machine description from its driver and from measurements.
 #pragma once
 
 #include <string>

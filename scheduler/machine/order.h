@@ -1,4 +1,4 @@
-// The topological order of a plain graph, or a cycle that prevents one.
+// A plain graph has a topological order, or a cycle that prevents one.
 #pragma once
 
 #include <cstdint>

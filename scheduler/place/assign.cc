@@ -90,7 +90,7 @@ void rotate_attention(Schedule& schedule, const std::vector<GridId>& order) {
       schedule.placements[g.index].rotation = rotation++ % schedule.workers;
 }
 
-// A grid whose tasks are assigned by number.
+// GridShare is a grid whose tasks are assigned by number.
 struct GridShare {
   GridId grid;
   uint32_t tasks;

@@ -1,5 +1,5 @@
-// The workers' streams: grids in one order, and the tasks of table grids assigned to workers. Internal to
-// place.
+// Workers' streams hold grids in one order, and the tasks of table grids that each worker gets. This header
+// is internal to place.
 #pragma once
 
 #include "ir/schedule.h"

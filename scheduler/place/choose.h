@@ -1,4 +1,4 @@
-// The choice of a placement kind for every grid, with its reason. Internal to place and search.
+// Every grid gets a kind of placement, with its reason. This header is internal to place and search.
 #pragma once
 
 #include "ir/schedule.h"

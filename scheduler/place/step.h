@@ -1,4 +1,4 @@
-// A schedule under given symbol values, with every task and every counter.
+// Step is a schedule at given symbol values, with every task and every counter.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace mkc {
 
-// Consecutive tasks of one grid on one worker. A claimed run holds all tasks of a grid, of which any worker
-// may run any. Each worker then has such a run.
+// Run has consecutive tasks of one grid on one worker. A claimed run holds all tasks of a grid, of which any
+// worker may run any. Each worker then has such a run.
 struct Run {
   uint32_t worker = 0;
   GridId grid;
@@ -18,7 +18,8 @@ struct Run {
   bool claimed = false;
 };
 
-// Lists of cells for each task. The cells of task t are cells[begin[t]] .. cells[begin[t + 1] - 1].
+// TaskCells has lists of cells for each task. The cells of task t are cells[begin[t]] .. cells[begin[t + 1] -
+// 1].
 struct TaskCells {
   std::vector<uint32_t> begin;
   std::vector<uint32_t> cells;

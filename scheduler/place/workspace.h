@@ -1,4 +1,4 @@
-// The memory of every tensor and the counters of every event.
+// Every tensor gets its memory here, and every event its counters.
 #pragma once
 
 #include <boost/dynamic_bitset.hpp>

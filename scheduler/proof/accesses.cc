@@ -15,7 +15,7 @@ struct Use {
   std::vector<Along> dims;
 };
 
-// The accesses of one tensor, in program order.
+// Uses are the accesses of one tensor, in program order.
 struct Uses {
   std::vector<Use> reads, writes;
 };

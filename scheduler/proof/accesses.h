@@ -1,5 +1,5 @@
-// Rule: a task reads only what is written before, and overwrites nothing that is still read. Internal to
-// prove.
+// The rule says that a task reads only what is written before, and overwrites nothing that is still read.
+// This header is internal to prove.
 #pragma once
 
 #include "scheduler/proof/order.h"

@@ -1,4 +1,4 @@
-// Classification of how a range of a task's region moves along one dim. Internal to prove.
+// A range of a task's region moves along one dim in one of a few ways. This header is internal to prove.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Check of a schedule at chosen values, task by task. The check finds a counterexample where the proof fails,
-// and decides programs of few values. Internal to prove.
+// A schedule is checked at chosen values, task by task. The check finds a counterexample where the proof
+// fails, and decides programs of few values. This header is internal to prove.
 #pragma once
 
 #include <vector>

@@ -141,9 +141,9 @@ class Batches {
   }
 
  private:
-  // How tokens choose experts. kSpread uses as many experts as possible. kTogether gives all tokens the same
-  // experts. kAllButOne gives one choice of one token another expert. kDrawn chooses at random, among experts
-  // of different weight.
+  // Choices says how tokens choose experts. kSpread uses as many experts as possible. kTogether gives all
+  // tokens the same experts. kAllButOne gives one choice of one token another expert. kDrawn chooses at
+  // random, among experts of different weight.
   enum Choices { kSpread, kTogether, kAllButOne, kDrawn };
 
   // Returns the rows of each active expert.

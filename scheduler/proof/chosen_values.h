@@ -1,4 +1,4 @@
-// The symbol values at which a schedule is checked task by task. Internal to prove.
+// A schedule is checked task by task at these values of its symbols. This header is internal to prove.
 #pragma once
 
 #include <vector>

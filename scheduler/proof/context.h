@@ -1,4 +1,4 @@
-// Data and functions that all rules of the proof share. Internal to prove.
+// All rules of the proof share these data and functions. This header is internal to prove.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ struct Context {
 // schedule is wrong returns an error that names them.
 Error unproved(const std::string& what);
 
-// Lists whose elements start intervals that lie end to end, and the range that the intervals fill
+// Spans names lists whose elements start intervals that lie end to end, and the range that the intervals fill
 // (docs/proof.md, lemma 1).
 struct Spans {
   SymbolId starts, lengths;

@@ -20,8 +20,8 @@ bool is_empty(const Interval& i) {
   return i.first >= i.second;
 }
 
-// The notifications that a source gives to a cell. Their number is a product: a number for each walked dim,
-// times the extents of the coordinates that no dim decides.
+// Share has the notifications that a source gives to a cell. Their number is a product: a number for each
+// walked dim, times the extents of the coordinates that no dim decides.
 struct Share {
   const Source* source = nullptr;
   // The number of tasks by cell, for each dim; empty where the dim is not walked.
@@ -132,7 +132,7 @@ Result<Share> share_of(Context& c, EventId e, Source& source, const Notify& noti
   return share;
 }
 
-// The walk of one event over the cells of its walked dims.
+// Walk is the walk of one event over the cells of its walked dims.
 struct Walk {
   Context& c;
   EventId id;

@@ -1,12 +1,13 @@
-// Rule: every cell expects as many notifications as the grids of its event give it. Internal to prove.
+// The rule says that every cell expects as many notifications as the grids of its event give it. This header
+// is internal to prove.
 #pragma once
 
 #include "scheduler/proof/along.h"
 
 namespace mkc::proof {
 
-// The notifications of one grid for one event, by the movement of its tasks' boxes along the dims of the
-// event.
+// Source has the notifications of one grid for one event, by the movement of its tasks' boxes along the dims
+// of the event.
 struct Source {
   GridId grid;
   std::vector<Along> dims;  // by dim of the event
@@ -15,7 +16,7 @@ struct Source {
   bool each_heard = false;  // every cell is notified by at least one of its tasks
 };
 
-// The grids that notify each event, by EventId.
+// Sources has the grids that notify each event, by EventId.
 using Sources = std::vector<std::vector<Source>>;
 
 // Finds the sources of all events and proves that the counts agree for all values. V24 and V25 of the

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMaxValues = 1 << 16;
 
-// A symbol or coordinate that the expressions mention.
+// Variable is a symbol or coordinate that the expressions mention.
 struct Variable {
   bool is_coord = false;
   uint32_t index = 0;

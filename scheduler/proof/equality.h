@@ -1,4 +1,4 @@
-// Equality of two expressions for all values, by form or value by value. Internal to prove.
+// Two expressions are compared for all values, by form or value by value. This header is internal to prove.
 #pragma once
 
 #include <optional>

@@ -159,7 +159,7 @@ Status check_memory(const Context& c) {
 
 namespace {
 
-// A tensor in the workspace and its users.
+// Tenant is a tensor in the workspace and its users.
 struct Tenant {
   TensorId tensor;
   Slot slot;

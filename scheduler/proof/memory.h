@@ -1,4 +1,4 @@
-// Rules about the location of tensors and counters, for all values. Internal to prove.
+// These rules say where tensors and counters lie, for all values. This header is internal to prove.
 #pragma once
 
 #include "scheduler/proof/order.h"

@@ -1,4 +1,4 @@
-// The order in which grids' tasks happen, for all values. Internal to prove.
+// Grids' tasks happen in an order that holds for all values. This header is internal to prove.
 #pragma once
 
 #include <boost/dynamic_bitset.hpp>
@@ -9,10 +9,10 @@ namespace mkc::proof {
 
 using GridSet = boost::dynamic_bitset<>;
 
-// The order that events guarantee once counts are right. Workers' streams guarantee more, but no rule relies
-// on that.
+// Order is the order that events guarantee once counts are right. Workers' streams guarantee more, but no
+// rule relies on that.
 struct Order {
-  // The grids' numbers. A grid follows the grids before it in events and streams.
+  // `sorted` has the grids' numbers. A grid follows the grids before it in events and streams.
   std::vector<uint32_t> sorted;
   std::vector<GridSet> before;   // by GridId b: grids each task of which happens before each task of b
   std::vector<GridSet> reaches;  // by GridId b: grids each task of which happens before some task of b

@@ -41,7 +41,7 @@ Status check_table(const Context& c, GridId g, const std::vector<Segment>& segme
   return {};
 }
 
-// The segments of each grid, and the workers that have them.
+// Segments has the segments of each grid, and the workers that have them.
 struct Segments {
   std::vector<std::vector<Segment>> of_grid;
   std::vector<std::vector<uint32_t>> workers;  // by grid: the workers of its segments
@@ -124,7 +124,7 @@ bool all_completed(const Context& c, const Sources& sources, EventId e) {
   return !sources[e.index].empty() && lower_bound(c.p.events[e].expect, c.cells[e.index]) >= 1;
 }
 
-// The grids that wait for each event, by EventId.
+// Waiters has the grids that wait for each event, by EventId.
 using Waiters = std::vector<std::vector<GridId>>;
 
 Waiters waiters_of(const Context& c) {

@@ -1,4 +1,4 @@
-// Rules about streams and placements, for all values. Internal to prove.
+// These rules hold for streams and placements, for all values. This header is internal to prove.
 #pragma once
 
 #include "scheduler/proof/order.h"

@@ -1,6 +1,6 @@
-// The proof that a schedule may launch: no deadlock, matching counts, ordered reads and overwrites. The proof
-// holds for all values of the schedule's symbols and lists. docs/proof.md has the rules, the lemmas and what
-// is not covered.
+// A proved schedule may launch: it has no deadlock, matching counts, and ordered reads and overwrites. The
+// proof holds for all values of the schedule's symbols and lists. docs/proof.md has the rules, the lemmas and
+// what is not covered.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// Numbers of proved statements, each for all values.
+// ProofReport has numbers of proved statements, each for all values.
 struct ProofReport {
   uint64_t symbolic = 0;    // proved by canonical forms of expressions, and by the order of events
   uint64_t enumerated = 0;  // proved at each value of a small domain

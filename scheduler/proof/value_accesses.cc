@@ -23,13 +23,13 @@ int64_t shared_elements(const Box& a, const Box& b) {
   return elements;
 }
 
-// Consecutive tasks of one grid that access the same box.
+// BoxGroup has consecutive tasks of one grid that access the same box.
 struct BoxGroup {
   Box box;
   uint32_t first = 0, count = 0;  // tasks
 };
 
-// One access of a grid, by box in task order.
+// GridAccess is one access of a grid, by box in task order.
 struct GridAccess {
   GridId grid;
   bool writes = false, streams = false;
@@ -108,7 +108,7 @@ GridAccess evaluate_access(const Step& step, GridId grid, const Access& access, 
   return out;
 }
 
-// The tasks that must have happened, as the last of them on each chain.
+// Needed has the tasks that must have happened, as the last of them on each chain.
 class Needed {
  public:
   explicit Needed(const HappensBefore& order) : order_(order) {}

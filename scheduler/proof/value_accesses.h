@@ -1,5 +1,5 @@
-// Rule 6 of prove.h: the reads and writes of tasks, against the order in which they happen. Internal to
-// prove.
+// Rule 6 of prove.h compares the reads and writes of tasks with the order in which they happen. This header
+// is internal to prove.
 #pragma once
 
 #include "scheduler/proof/value_order.h"

@@ -9,9 +9,9 @@
 namespace mkc {
 namespace {
 
-// The nodes of the dependence graph: runs, then claimed grids, then inline tasks, then cells. Any worker may
-// run a claimed task, so all tasks of a claimed grid are one node. The node of a claimed grid follows the run
-// of each worker before the grid and precedes the run of each worker behind it.
+// Nodes numbers the nodes of the dependence graph: runs, then claimed grids, then inline tasks, then cells.
+// Any worker may run a claimed task, so all tasks of a claimed grid are one node. The node of a claimed grid
+// follows the run of each worker before the grid and precedes the run of each worker behind it.
 struct Nodes {
   const Step& step;
   uint32_t claimed_begin, inline_begin, cell_begin, count;

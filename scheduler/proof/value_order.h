@@ -1,4 +1,4 @@
-// The order in which tasks happen, under given symbol values. Internal to prove.
+// Tasks happen in an order that follows from given symbol values. This header is internal to prove.
 #pragma once
 
 #include "scheduler/place/step.h"

@@ -1,5 +1,6 @@
-// Candidates of the search. A kind of a layer's grids is left out if its body differs between layers, or if a
-// rule of the user fits it. Internal to search.
+// The search tries candidates, which change the settings of one kind of a layer's grids. A kind of a layer's
+// grids is left out if its body differs between layers, or if a rule of the user fits it. This header is
+// internal to search.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace mkc {
 
-// Settings that the user asks for.
+// Asked has the settings that the user asks for.
 struct Asked {
   bool wgmma_from = false;
   std::vector<SplitRule> splits{};

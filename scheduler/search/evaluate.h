@@ -1,4 +1,4 @@
-// Comparison of settings by simulated steps. Internal to search.
+// Settings are compared by simulated steps. This header is internal to search.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ struct SampleStep {
   std::vector<int64_t> values;  // values of the symbols
 };
 
-// Settings without those that change nothing, the schedule that they make, and the times of its first steps.
+// Evaluation has settings without those that change nothing, the schedule that they make, and the times of
+// its first steps.
 struct Evaluation {
   Settings settings;
   Schedule schedule;
@@ -28,9 +29,9 @@ struct Evaluation {
 // Returns the arithmetic mean. Requires at least one ratio.
 double mean(const std::vector<double>& ratios);
 
-// Evaluates settings on steps of a program without events. The first three steps have requests of one token
-// each: one request, the most requests, and half of the most. The fourth step has the most requests with
-// mixed lengths; one request brings the rest of the step's tokens.
+// Evaluator evaluates settings on steps of a program without events. The first three steps have requests of
+// one token each: one request, the most requests, and half of the most. The fourth step has the most requests
+// with mixed lengths; one request brings the rest of the step's tokens.
 class Evaluator {
  public:
   Evaluator(TaskProgram program, const Machine& machine, const SearchOptions& options);

@@ -15,7 +15,8 @@ namespace {
 
 // Gains that a candidate must bring, as parts of the mean of the steps' times.
 constexpr double kAutoGain = 0.005, kGain = 0.001;
-// Evaluations of the whole model: all accepted candidates, then each time without the newest one.
+// The whole model is evaluated this many times at most: with all accepted candidates, then each time without
+// the newest one.
 constexpr size_t kWholeTrials = 4;
 // kReserved is the number of whole-model evaluations that fit in the time left when the search ends.
 constexpr double kReserved = 2;
@@ -86,7 +87,7 @@ class Search {
     return candidates;
   }
 
-  // A candidate over the best settings, as far as its evaluation got.
+  // Attempt is a candidate over the best settings, as far as its evaluation got.
   struct Attempt {
     std::optional<Evaluation> evaluation;  // nothing: the settings are impossible or were evaluated before
     Result<std::vector<double>> ratios = std::vector<double>();

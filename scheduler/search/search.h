@@ -1,4 +1,4 @@
-// Search for settings that make simulated steps faster.
+// The search finds settings that make simulated steps faster.
 //
 // The search requires grids with regions and no events. The search leaves the program as it is. Rules can ask
 // for the settings that it finds, and the schedule is the same then. The search runs after fuse and before
@@ -15,7 +15,7 @@
 
 namespace mkc {
 
-// The budget of -O3.
+// SearchBudget is the budget of -O3.
 struct SearchBudget {
   double seconds = 10;  // time for all evaluations
   uint32_t evaluations = UINT32_MAX;

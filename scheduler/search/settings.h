@@ -1,4 +1,4 @@
-// Settings that a search decides. The `schedule` of a model.yaml can ask for each of them.
+// The search decides these settings. The `schedule` of a model.yaml can ask for each of them.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Discrete-event simulation of one step: the schedule, task by task, on a machine description.
+// A discrete-event simulation runs one step of a schedule, task by task, on a machine description.
 //
 // The simulation requires a proved schedule. docs/simulate.md has the model, its parameters and what was not
 // validated. The same input gives the same answer.
@@ -27,9 +27,10 @@ constexpr size_t kIdleCauses = 8;
 const char* idle_cause_name(IdleCause cause);  // "ramp", "latency", …
 const char* idle_cause_text(IdleCause cause);  // the description above, for people
 
-// The times of one task on its worker. A task is reached when its worker comes to it and begun when its waits
-// are over. A task is ready when its first operands are there and worked when its last product is done. A
-// task notifies when it has ended. A hop leads from `worked` of a producer to `ready` of the consumer.
+// TaskTime has the times of one task on its worker. A task is reached when its worker comes to it and begun
+// when its waits are over. A task is ready when its first operands are there and worked when its last product
+// is done. A task notifies when it has ended. A hop leads from `worked` of a producer to `ready` of the
+// consumer.
 struct TaskTime {
   static constexpr uint32_t kNone = UINT32_MAX;
   GridId grid;
@@ -41,7 +42,7 @@ struct TaskTime {
   double starved_ns = 0;  // time between ready and worked in which it waits for tiles
 };
 
-// Tiles of one task that arrive at a worker without a break.
+// StreamSpan has tiles of one task that arrive at a worker without a break.
 struct StreamSpan {
   uint32_t worker = 0;
   uint32_t task = 0;

@@ -1,4 +1,4 @@
-// The consumers: waits, work and notifications of their tasks.
+// Simulated consumers wait, work and notify.
 #include <algorithm>
 
 #include "ir/waits.h"

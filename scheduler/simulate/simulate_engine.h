@@ -1,5 +1,5 @@
-// The state of the simulation. Each worker has one loader and one consumer. Timers and the two shared
-// bandwidths drive them. Internal to simulate.
+// Simulator holds the state of a simulation. Each worker has one loader and one consumer. Timers and the two
+// shared bandwidths drive them. This header is internal to simulate.
 #pragma once
 
 #include <deque>

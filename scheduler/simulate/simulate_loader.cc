@@ -1,4 +1,4 @@
-// The stream: tiles on their way into the rings, and the reasons why it stands still.
+// The simulated stream brings tiles into the rings, and records why it stands still.
 #include <algorithm>
 
 #include "scheduler/simulate/simulate_engine.h"

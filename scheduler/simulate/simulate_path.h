@@ -1,4 +1,4 @@
-// The chain of tasks that determines the length of a simulated step.
+// A chain of tasks determines the length of a simulated step.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 
 namespace mkc {
 
-// A task of the chain, and the reason why it began when it did.
+// PathTask is a task of the chain, with the reason why it began when it did.
 struct PathTask {
   uint32_t task = 0;
   // true: the task waited for the task before it in the chain. false: the task before it in the chain ran
@@ -18,7 +18,7 @@ struct PathTask {
 // Returns the chain from the step's first task to the task that ended last.
 std::vector<PathTask> critical_path(const Simulation& simulation);
 
-// Times of the path by cause. The parts make up the step.
+// PathTimes divides the time of the path by cause. The parts make up the step.
 struct PathTimes {
   double signal_ns = 0;                // notifications, polls, tickets
   double start_ns = 0;                 // first operands, norms

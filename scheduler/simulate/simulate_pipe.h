@@ -1,4 +1,4 @@
-// A bandwidth that the reads in progress share equally. Internal to simulate.
+// The reads in progress share one bandwidth equally. This header is internal to simulate.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Tasks that workers claim. The order of the requests determines which worker gets which task.
+// Workers of the simulation claim tasks. The order of the requests determines which worker gets which task.
 #include <algorithm>
 #include <utility>
 

@@ -12,8 +12,8 @@ namespace {
 // kPairedRows rows of gate, then as many of up, make one strip of a gate/up weight.
 constexpr int64_t kPairedRows = kTileRows / 2;
 
-// A product of the weights of `linears`, which share their input. `epilogue` is the op that reads their
-// results, or an invalid id. The `out` of its grid is the result of the last of its ops.
+// ProductPattern is a product of the weights of `linears`, which share their input. `epilogue` is the op that
+// reads their results, or an invalid id. The `out` of its grid is the result of the last of its ops.
 struct ProductPattern {
   std::vector<OpId> linears;
   OpId epilogue;
@@ -85,8 +85,8 @@ size_t summand(const Fusion& f, OpId add) {
   return 2;
 }
 
-// Returns the two linears of a gated op that one grid can compute with it: plain ones of one input, or of the
-// same experts, whose results nothing else reads. The ids are invalid where there are none.
+// Returns the two linears of a gated op that one grid can compute with it. They are plain ones of one input,
+// or of the same experts, and nothing else reads their results. The ids are invalid where there are none.
 std::pair<OpId, OpId> gated_linears(const Fusion& f, OpId gated) {
   const std::vector<TensorId>& inputs = f.graph.ops[gated].inputs;
   const bool experts = f.producer_of(inputs[0], OpKind::kExpertLinear).valid();

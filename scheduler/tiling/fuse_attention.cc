@@ -11,8 +11,8 @@
 namespace mkc {
 namespace {
 
-// The ops between a projection and the attention that attention's tasks apply: an optional head_norm, then an
-// optional rope. The ids are invalid where there are none.
+// Rotated has the ops between a projection and attention that attention's tasks apply: an optional head_norm,
+// then an optional rope. The ids are invalid where there are none.
 struct Rotated {
   TensorId x;  // what the tasks read
   OpId norm, rope;

@@ -1,6 +1,6 @@
-// Rounding of activations to the bf16 that weights are multiplied as. The task that computes an activation
-// rounds it, so that not every worker that multiplies it has to. The pass takes activations that only matrix
-// products read, directly or through a norm.
+// Activations are rounded to bf16 where bf16 weights are multiplied with them. The task that computes an
+// activation rounds it, so that not every worker that multiplies it has to. The pass takes activations that
+// only matrix products read, directly or through a norm.
 //
 // Let x be a row and n the norm's weights. The products of (x * n / rms(x)) equal those of (x * n), divided
 // by rms(x). The writer therefore rounds x * n. The square root waits until the products are summed, and the
@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-// The users of a tensor.
+// Uses are the users of a tensor.
 struct Uses {
   std::vector<GridId> writers, products;  // `products` are those that multiply as bf16.
   bool others = false;                    // other grids read the tensor

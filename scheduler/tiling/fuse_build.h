@@ -1,5 +1,5 @@
-// Data that the patterns of fuse share: the readers of each tensor of the graph, and the grids built so far.
-// Internal to fuse.
+// The patterns of fuse share these data: the readers of each tensor of the graph, and the grids built so far.
+// This header is internal to fuse.
 #pragma once
 
 #include <map>
@@ -8,7 +8,8 @@
 
 namespace mkc {
 
-// The tensors of the program in which a route grid tells its layer's experts about their rows.
+// RouteTables has the tensors of the program in which a route grid tells its layer's experts about their
+// rows.
 struct RouteTables {
   TensorId active_experts, expert, active_expert_rows, active_expert_begin, token, row;
 };

@@ -1,4 +1,4 @@
-// The fallback of fusion: ops on rows that no pattern took in become row grids.
+// Ops on rows that no pattern took in become row grids, which are the fallback of fusion.
 //
 // A row grid runs a sequence of ops: an optional gather_rows, an optional norm, an optional rope, then steps
 // for each element. A sequence is built backwards from its last op, along results that nothing else reads.

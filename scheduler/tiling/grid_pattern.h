@@ -1,4 +1,4 @@
-// Grids selected by name.
+// Patterns select grids by name.
 #pragma once
 
 #include <string>

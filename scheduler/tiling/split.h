@@ -1,4 +1,4 @@
-// Products split along their columns.
+// Products can be split along their columns.
 //
 // The pass requires grids with regions and no events, and ensures the same. Results stay the same to the bit:
 // a product sums K slice by K slice, whether or not it is split. The pass runs after fuse and before events.

@@ -1,14 +1,15 @@
-// Issue slots of the products' loops, by the format of weights. Internal to scheduler/work.
+// The products' loops take issue slots that depend on the format of weights. This header is internal to
+// scheduler/work.
 #pragma once
 
 #include "runtime/abi/weight_format.h"
 
 namespace mkc {
 
-// LoopSlots is how often a warp issues for 16 rows and 64 columns of weights: in Mma8, in Mma32 with up to 16
-// tokens and with more, and in Mma64 for its 16 tokens. An instruction that converts packed floats takes two
-// slots (CUDA programming guide, throughput of conversions). tools/bench/loops --formats counts them in the
-// machine code for sm_90a.
+// LoopSlots counts what a warp issues for 16 rows and 64 columns of weights. `mma16` is Mma32 with up to 16
+// tokens, `mma32` with more, and `mma64` is for the 16 tokens of a warp. An instruction that converts packed
+// floats takes two slots (CUDA programming guide, throughput of conversions). tools/bench/loops --formats
+// counts them in the machine code for sm_90a.
 struct LoopSlots {
   double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0;
 };
@@ -48,8 +49,8 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
   return {};
 }
 
-// Fp8Slots is how often a warp issues in Mma64 for 64 columns of activations of 8-bit floats: for 16 rows of
-// weights, and for the part of a tile that its strips share.
+// Fp8Slots counts what a warp issues in Mma64 for 64 columns of activations of 8-bit floats. `strip` is for
+// 16 rows of weights, `part` for the part of a tile that its strips share.
 struct Fp8Slots {
   double strip = 0, part = 0;
 };

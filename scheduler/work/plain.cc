@@ -1,4 +1,4 @@
-// Bodies that load activations and compute at once: embed, append, combine, sample, route, expert_sum,
+// These bodies load activations and compute at once: embed, append, combine, sample, route, expert_sum,
 // split_k_reduce and row.
 #include "scheduler/work/task.h"
 

@@ -5,8 +5,8 @@
 namespace mkc {
 namespace {
 
-// A query row takes so many reduce_ns with each KV tile: its rotation, weights, and partial. Estimate, from
-// traces.
+// A query row takes so many reduce_ns with each KV tile: its rotation, weights, and partial. The number is an
+// estimate from traces.
 constexpr int64_t kRowReductions = 4;
 
 LoopRate rate_of(const LoopRates& rates, mkrt::WeightType type) {

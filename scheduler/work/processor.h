@@ -1,13 +1,14 @@
-// Products and attention on a worker of a processor, which is one thread. Internal to scheduler/work.
+// A worker of a processor is one thread, which takes these times for products and attention. This header is
+// internal to scheduler/work.
 #pragma once
 
 #include "scheduler/work/task.h"
 
 namespace mkc {
 
-// Groups are how tokens, or query rows, go through weights or keys one after the other: as many full groups
-// as there are, then halves of one. The first group reads memory, at rates between those of `stream`. Others
-// find the same in the core's cache, at `cached`.
+// Groups says how tokens, or query rows, go through weights or keys. There are as many full groups as
+// possible, and then halves of one, one after the other. The first group reads memory, at rates between those
+// of `stream`. Others find the same in the core's cache, at `cached`.
 struct Groups {
   uint32_t count = 0;
   double first_ns = 0;   // time of the first group for an element of the weights, keys or values
@@ -20,9 +21,8 @@ Groups groups_of(int64_t tokens, uint32_t group, const LoopRate& cached, const L
 // tokens takes weights as they come from memory. Further groups find them in the core's cache.
 void time_on_processor(TaskWork& work, const TaskOn& task, int64_t tokens, uint32_t strips);
 
-// Sets the times of attention of `rows` query rows to `earlier` bytes of keys and values from before the
-// step, and to `stepped` bytes that the step has written. They lie in `kv_tiles` KV tiles. Requires
-// work.cold.
+// Sets the times of attention of `rows` query rows to keys and values in `kv_tiles` KV tiles. `earlier` bytes
+// of these are from before the step, and the step has written `stepped` bytes. Requires work.cold.
 void attend_on_processor(TaskWork& work, const TaskOn& task, int64_t rows, int64_t kv_tiles, double earlier,
                          double stepped);
 

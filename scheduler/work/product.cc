@@ -1,4 +1,4 @@
-// Products: product, split_k_partial and expert.
+// The products are product, split_k_partial and expert.
 #include <algorithm>
 
 #include "scheduler/machine/ceil.h"

@@ -1,5 +1,5 @@
-// One row for each task body: what its tasks cost. A further body is one more file of this folder and a line
-// in table.cc. Internal to scheduler/work.
+// Each task body has one row here: what its tasks cost. A further body is one more file of this folder and a
+// line in table.cc. This header is internal to scheduler/work.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// One task on a machine.
+// TaskOn is one task on a machine.
 struct TaskOn {
   TaskOn(const Step& task_step, const StepSymbols& step_symbols, const Machine& machine, uint32_t number);
 

@@ -10,7 +10,8 @@
 namespace mkc {
 namespace {
 
-// Tokens times strips whose epilogues take reduce_ns. Estimate: about 40 instructions for each of their rows.
+// Tokens times strips whose epilogues take reduce_ns. The estimate is about 40 instructions for each of their
+// rows.
 constexpr int64_t kEpilogueElements = 128;
 
 // Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
@@ -49,7 +50,8 @@ void bound_by_issue(const Machine& m, double slots, double warps, double bytes, 
   v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns));
 }
 
-// Mma64 with activations of 8-bit floats. The slots that all strips of a warp share are divided among them.
+// Returns Mma64 with activations of 8-bit floats. The slots that all strips of a warp share are divided among
+// them.
 Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips) {
   Variant v = mma64(m, tokens, strips, true);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(v.x_rows));

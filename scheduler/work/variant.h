@@ -1,4 +1,4 @@
-// How the variants of products spend their time. Internal to scheduler/work.
+// Variants of products spend their time in different ways. This header is internal to scheduler/work.
 #pragma once
 
 #include "ir/tasks.h"
@@ -7,9 +7,9 @@
 
 namespace mkc {
 
-// How a product is multiplied: the tokens of a pass, the rate at which weights are multiplied, and the rows
-// of activations that a pass of a block loads. activations_ns is the time of these loads in addition. One
-// load serves `strips` strips with x_bytes of each.
+// Variant says how a product is multiplied. It has the tokens of a pass, the rate at which weights are
+// multiplied, and the rows of activations that a pass of a block loads. `activations_ns` is the additional
+// time of these loads. One load serves `strips` strips with x_bytes of each.
 struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;

@@ -1,4 +1,4 @@
-// The bytes and times that one task costs on a machine. docs/simulate.md describes the model.
+// TaskWork says which bytes and times one task costs on a machine. docs/simulate.md describes the model.
 #pragma once
 
 #include "ir/step_symbols.h"
@@ -46,15 +46,15 @@ struct FusedStages {
 // Returns the number of fused stages before and after the grid's own op.
 FusedStages fused_stages(const TaskGrid& grid);
 
-// The costs of the tasks of a step.
+// TaskWorks has the costs of the tasks of a step.
 class TaskWorks {
  public:
   TaskWorks(const Step& step, const Machine& machine);
   // `strips` is the size of the block in which the task of a product is multiplied.
   TaskWork of(uint32_t task, uint32_t strips = 1) const;
   double dispatch_ns() const { return dispatch_ns_; }  // time of a segment before its first poll
-  // Returns the most strips of a product that a worker multiplies together from this task on; 1 for other
-  // grids.
+  // Returns the most strips of a product that a worker multiplies together from this task on. Returns 1 for
+  // other grids.
   uint32_t block(GridId grid, uint32_t first) const;
 
  private:

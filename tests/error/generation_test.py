@@ -152,7 +152,7 @@ class GenerationTest(Command):
         self.assertEqual(process.returncode, 0, text)
         for shown in (b"compiling: pass 2 of 7, fuse", b"compiling: code and proof", b"packing weights: ", b"prompt: 64 of 300 tokens"):
             self.assertIn(b"\r\x1b[K" + shown, text)
-        # What a terminal shows in the end: the last piece of each line that was erased.
+        # A terminal shows in the end the last piece of each line that was erased.
         lines = [line.split(b"\x1b[K")[-1] for line in text.replace(b"\r\n", b"\n").split(b"\n")]
         self.assertFalse([line for line in lines if b"compiling" in line or b"prompt: " in line or b"packing" in line], lines)
         code, _, err = self.mkc("run", TINY, "--device", "emulator", "--prompt-ids", prompt, "--max-new-tokens", 2)

@@ -1,4 +1,4 @@
-// One file test: passes, the program that they get, and the text that must come out.
+// One file test has passes, the program that they get, and the text that must come out.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The passes of a file test, run on its program.
+// A file test's passes run on its program.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Codings of weights, from the definitions of their checkpoint formats: codes of few bits, scales, zero
+// Codings of weights follow the definitions of their checkpoint formats: codes of few bits, scales, zero
 // points.
 #pragma once
 

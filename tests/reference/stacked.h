@@ -1,4 +1,4 @@
-// Experts that are stacked in one tensor, as gpt-oss has them.
+// gpt-oss stacks its experts in one tensor.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Loads and stores (PTX ISA, "ld", "st"; "Memory Consistency Model").
+// Warps load and store here (PTX ISA, "ld", "st"; "Memory Consistency Model").
 #include <algorithm>
 
 #include "tests/softgpu/address.h"

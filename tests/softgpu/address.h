@@ -1,4 +1,4 @@
-// Addresses of a warp's lanes, checked as a GPU checks them.
+// Addresses of a warp's lanes are checked as a GPU checks them.
 #pragma once
 
 #include "tests/softgpu/machine.h"

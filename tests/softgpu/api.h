@@ -1,4 +1,4 @@
-// Declaration of the driver interface's functions.
+// The driver interface's functions are declared here.
 #pragma once
 
 #include "tests/softgpu/driver.h"

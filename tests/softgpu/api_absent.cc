@@ -1,4 +1,4 @@
-// Functions that libraries of other programs need to load. The software GPU has none of them.
+// Libraries of other programs need these functions to load. The software GPU has none of them.
 #include "tests/softgpu/api.h"
 
 SOFTGPU_API cuGetProcAddress_v2() {

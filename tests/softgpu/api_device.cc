@@ -1,4 +1,4 @@
-// CUDA Driver API: the device, its context, modules and memory.
+// The CUDA Driver API has a device, its context, modules and memory.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

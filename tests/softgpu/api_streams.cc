@@ -1,4 +1,4 @@
-// CUDA Driver API: launches, streams, events and graphs.
+// The CUDA Driver API has launches, streams, events and graphs.
 #include <cstring>
 
 #include "tests/softgpu/api.h"

@@ -1,4 +1,4 @@
-// Atomic updates of global memory (PTX ISA, "atom", "red") and fences ("membar/fence").
+// Global memory is updated atomically (PTX ISA, "atom", "red") and ordered by fences ("membar/fence").
 #include <algorithm>
 
 #include "tests/softgpu/address.h"

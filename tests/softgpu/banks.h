@@ -1,4 +1,5 @@
-// Bank conflicts of shared memory: the wavefronts of an access, and those that it needs without a conflict.
+// Bank conflicts of shared memory are counted: an access's wavefronts, and those that it needs without a
+// conflict.
 #pragma once
 
 #include "tests/softgpu/address.h"

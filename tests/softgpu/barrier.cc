@@ -1,4 +1,4 @@
-// Instructions for which warps of a CTA wait (PTX ISA, "bar", "setmaxnreg", "griddepcontrol", "nanosleep").
+// Warps of a CTA wait at these instructions (PTX ISA, "bar", "setmaxnreg", "griddepcontrol", "nanosleep").
 #include "tests/softgpu/forms.h"
 #include "tests/softgpu/race.h"
 #include "tests/softgpu/views.h"

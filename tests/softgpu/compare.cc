@@ -1,4 +1,4 @@
-// Comparisons (PTX ISA, "setp") and exchanges between lanes of a warp ("shfl.sync", "vote.sync").
+// Warps compare (PTX ISA, "setp") and exchange values between lanes ("shfl.sync", "vote.sync").
 #include <cmath>
 
 #include "tests/softgpu/forms.h"

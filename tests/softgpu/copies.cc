@@ -1,4 +1,4 @@
-// Asynchronous copies from global to shared memory (PTX ISA, "cp.async", "cp.async.bulk").
+// Copies from global to shared memory are asynchronous (PTX ISA, "cp.async", "cp.async.bulk").
 //
 // A copy reads its source when it completes: some turns after its issue, and in any order. The parts of a
 // bulk copy complete one by one. The destination holds NaN until then.

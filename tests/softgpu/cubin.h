@@ -1,4 +1,4 @@
-// Reader of a cubin: its PTX, if tests/softgpu/ptxas made it, and the register counts of its kernels.
+// A cubin holds its PTX, if tests/softgpu/ptxas made it, and the register counts of its kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Instructions that are wrong on purpose, to see which tests find them.
+// Some instructions can be made wrong on purpose, to see which tests find them.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The GPU's global memory, and what CTAs may still see of its past.
+// The GPU has global memory, and CTAs may still see some of its past.
 //
 // Every store that reaches memory has a number. A lane's view is such a number: the lane sees all stores up
 // to it. A lane may see old values in place of later stores, as far back as they are kept.

@@ -1,4 +1,4 @@
-// The state behind the driver interface: one device with one context, its modules and its streams.
+// The driver interface has one device with one context, its modules and its streams.
 //
 // Work in a stream waits until somebody has to have it done. A random stream with work then goes first.
 #pragma once

@@ -1,4 +1,4 @@
-// Floating-point arithmetic (PTX ISA, "Floating Point Instructions") and conversions ("cvt").
+// Floating-point numbers are computed (PTX ISA, "Floating Point Instructions") and converted ("cvt").
 #include <limits>
 
 #include "tests/softgpu/forms.h"

@@ -1,4 +1,4 @@
-// Tables of instructions. Each part of the instruction set adds its own forms.
+// Instructions stand in tables. Each part of the instruction set adds its own forms.
 #pragma once
 
 #include <cstdint>

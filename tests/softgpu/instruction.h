@@ -1,4 +1,4 @@
-// Decoded PTX kernels that warps can execute. Semantics are those of PTX ISA 8.7.
+// PTX kernels are decoded into instructions that warps can execute. Semantics are those of PTX ISA 8.7.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Integer arithmetic, logic and moves (PTX ISA, "Integer Arithmetic", "Logic and Shift", "Data Movement").
+// Integers are computed and moved (PTX ISA, "Integer Arithmetic", "Logic and Shift", "Data Movement").
 #include <algorithm>
 
 #include "tests/softgpu/forms.h"

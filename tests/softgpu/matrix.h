@@ -1,4 +1,4 @@
-// Fragments that matrix instructions share (PTX ISA, "Matrix Fragments for mma.m16n8k16").
+// Matrix instructions share fragments (PTX ISA, "Matrix Fragments for mma.m16n8k16").
 #pragma once
 
 #include "tests/softgpu/machine.h"

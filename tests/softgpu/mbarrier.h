@@ -1,4 +1,4 @@
-// Arrivals and bytes at an mbarrier (PTX ISA, "Parallel Synchronization and Communication Instructions:
+// An mbarrier counts arrivals and bytes (PTX ISA, "Parallel Synchronization and Communication Instructions:
 // mbarrier").
 #pragma once
 

@@ -1,4 +1,4 @@
-// Matrix products of a warp (PTX ISA, "mma").
+// A warp multiplies matrices (PTX ISA, "mma").
 #include "tests/softgpu/forms.h"
 #include "tests/softgpu/matrix.h"
 
@@ -33,9 +33,9 @@ Flow mma(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
-// Multiplies 16 x 32 by 32 x 8 elements of E4M3 (PTX ISA, "Matrix Fragments for mma.m16n8k32"). Lane 4g + t
-// holds four elements of a row of A, or of a column of B, in each register: rows g and g + 8 of A, or column
-// g of B, from 4t on, and then from 4t + 16 on.
+// Multiplies 16 x 32 by 32 x 8 elements of E4M3 (PTX ISA, "Matrix Fragments for mma.m16n8k32"). A register of
+// lane 4g + t holds four elements of a row of A, or of a column of B. The rows are g and g + 8 of A, and the
+// column is g of B. Elements start at 4t, and then at 4t + 16.
 Flow mma_e4m3(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
   if (lanes != ~0u) m.fault(&w, &i, "only lanes " + hex(lanes) + " multiply");

@@ -1,4 +1,4 @@
-// Small floating-point formats (PTX ISA, "Alternate Floating-Point Data Formats", "cvt").
+// Small floating-point formats have 8 or 16 bits (PTX ISA, "Alternate Floating-Point Data Formats", "cvt").
 #pragma once
 
 #include <bit>

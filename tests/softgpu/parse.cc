@@ -1,4 +1,4 @@
-// Parser of PTX text into a Module (PTX ISA, "Syntax", "State Spaces, Types, and Variables", "Directives").
+// PTX text is parsed into a Module (PTX ISA, "Syntax", "State Spaces, Types, and Variables", "Directives").
 #include <cctype>
 #include <charconv>
 #include <set>

@@ -1,4 +1,4 @@
-// Tests of instructions and divergence by what a few lines of PTX compute.
+// Each test runs a few lines of PTX, and compares what they compute or how they diverge.
 #include <doctest/doctest.h>
 
 #include "tests/softgpu/run_ptx.h"

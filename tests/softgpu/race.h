@@ -1,5 +1,4 @@
-// Search by vector clocks for accesses that happens-before does not order (PTX ISA, "Memory Consistency
-// Model").
+// Vector clocks find accesses that happens-before does not order (PTX ISA, "Memory Consistency Model").
 //
 // Agents are warps, the cp.async of a warp, and the bulk copies of one mbarrier. A warp's clock advances
 // where its lanes synchronise. What a lane does after that is known only to those who have it from this lane.

@@ -1,4 +1,4 @@
-// Scanner that cuts PTX text into statements.
+// The scanner cuts PTX text into statements.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Settings of a run of the software GPU. docs/softgpu.md has the environment variables.
+// A run of the software GPU has settings. docs/softgpu.md has the environment variables.
 #pragma once
 
 #include <cstdint>

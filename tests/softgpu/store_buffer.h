@@ -1,4 +1,4 @@
-// Buffer of a CTA's stores that other CTAs do not see yet.
+// A CTA buffers stores that other CTAs do not see yet.
 #pragma once
 
 #include <cstdint>

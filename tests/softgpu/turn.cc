@@ -1,5 +1,4 @@
-// A warp's turn: which of its diverged lanes go, and what becomes of them (PTX ISA, "Independent thread
-// scheduling").
+// A warp's turn goes to some of its diverged lanes (PTX ISA, "Independent thread scheduling").
 #include <algorithm>
 #include <map>
 

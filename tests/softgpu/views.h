@@ -1,4 +1,5 @@
-// Views: what lanes see of memory, and what makes them see more (PTX ISA, "Memory Consistency Model").
+// A view is what lanes see of memory, and some operations let them see more (PTX ISA, "Memory Consistency
+// Model").
 //
 // Stores to global memory go into their CTA's buffer. They reach memory at random, or when a lane that knows
 // of them releases. Loads may show what was there before the lane's view. An acquire moves the view to now.

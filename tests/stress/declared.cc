@@ -1,4 +1,4 @@
-// Tests that accesses of task bodies lie in the regions that their grids declare.
+// These tests check that accesses of task bodies lie in the regions that their grids declare.
 #include "codegen/declared.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Bugs that are put into the generated kernel on purpose, and how they are caught.
+// Bugs are put into the generated kernel on purpose, and must be caught in a known way.
 #pragma once
 
 #include <string>

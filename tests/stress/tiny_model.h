@@ -1,4 +1,4 @@
-// Small models with random weights, compiled for the emulator and run by sessions.
+// Small models with random weights are compiled for the emulator and run by sessions.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Random biases and allowed ids of a request, for tests of samples.
+// Tests of samples use random biases and allowed ids.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-"""What every benchmark says beside its figures."""
+"""Every benchmark gives these circumstances beside its figures."""
 import datetime
 import json
 import os

@@ -1,6 +1,8 @@
-"""Shortest ways through a kernel's machine code, between the points where nothing but control goes on: what the loader
-executes between two copies, and what consumers execute from a segment's start to their first poll and from there to their
-first product. Paths of least instructions; waits that have to be repeated are longer."""
+"""Finds the shortest ways through a kernel's machine code between points where only control goes on.
+
+The loader's ways lead from one copy to the next. The consumers' ways lead from a segment's start to its first poll,
+and from there to the first product. The shortest way has the fewest instructions; repeated waits are longer.
+"""
 import collections
 import re
 import subprocess
@@ -95,7 +97,7 @@ def where(code, pattern):
 
 
 def summary(ways):
-    """Of the ways, the shortest and the one in the middle."""
+    """Returns the number of ways, the shortest one, and the one in the middle."""
     ways = sorted(ways, key=lambda way: way["instructions"])
     return {"ways": len(ways), "shortest": ways[0], "middle": ways[len(ways) // 2]} if ways else {"ways": 0}
 
@@ -140,8 +142,9 @@ def fullest(code, following, begin, end):
 
 
 def matrix_loops(sass):
-    """Of each loop with mma.sync of its own: matrix instructions of its fullest way, instructions, and issue slots. Instructions
-    that convert packed floats take two slots. Loops that take stages of the ring wait for an mbarrier."""
+    """Returns three counts of each loop with mma.sync of its own: the matrix instructions of its fullest way, its
+    instructions, and its issue slots. Instructions that convert packed floats take two slots. Loops that take stages
+    of the ring wait for an mbarrier."""
     code, following = instructions(sass)
     loops = {(to, at) for at, tos in enumerate(following) for to in tos if to <= at}
     owner = {}

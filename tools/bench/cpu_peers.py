@@ -117,7 +117,7 @@ def add_vocabulary(writer, file):
 
 
 def rope_factors(rope, head_dim):
-    """What each pair's frequency is divided by, for rope_type llama3 (modeling_rope_utils.py of transformers)."""
+    """Returns the divisors of each pair's frequency for rope_type llama3 (modeling_rope_utils.py of transformers)."""
     low = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
     high = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
     for i in range(0, head_dim, 2):

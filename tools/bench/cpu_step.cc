@@ -1,4 +1,4 @@
-// A benchmark of steps on the processor, which another program drives (tools/bench/cpu). Each line of
+// This benchmark times steps on the processor. Another program drives it (tools/bench/cpu). Each line of
 // standard input is a request, and each answer is a JSON object on one line:
 //
 //   begin BATCH CONTEXT   makes a cache of random keys and values for so many requests and positions

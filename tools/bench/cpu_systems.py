@@ -16,8 +16,8 @@ PEERS = ROOT / "tools" / "bench" / "cpu_peers.py"
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a system multiplies: bytes of a weight in layers and in the head. `peer` is the kind of cpu_peers.py; others are
-    mkc. `gguf` is the type of llama.cpp's weights, and `coding` the format of mkc quantize."""
+    """The bytes of a weight that a system multiplies, in layers and in the head. `peer` is the kind of cpu_peers.py;
+    others are mkc. `gguf` is the type of llama.cpp's weights, and `coding` the format of mkc quantize."""
     bytes: float = 2
     head_bytes: float = 2
     peer: str | None = None

@@ -1,4 +1,4 @@
-// A benchmark of the engine's part of a step: the plan, the batch, and what becomes of the sampled tokens.
+// This benchmark times the engine's part of a step: the plan, the batch, and the handling of sampled tokens.
 // The model samples a token for each request and does nothing else.
 //
 // Usage: engine_step [options of Google Benchmark]

@@ -1,5 +1,5 @@
-// A benchmark of the host's cost of a step, on a device that runs nothing. The cost covers planning by the
-// engine, the check of the batch, writes of the step's memory, and reads of results.
+// This benchmark times the host's cost of a step, on a device that runs nothing. The cost covers planning by
+// the engine, the check of the batch, writes of the step's memory, and reads of results.
 //
 // Usage: host_step CUBIN [options of Google Benchmark]
 #include <benchmark/benchmark.h>

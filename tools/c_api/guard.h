@@ -1,4 +1,4 @@
-// Errors of libmkc's C functions as results.
+// libmkc's C functions turn errors into results.
 #pragma once
 
 #include <fmt/format.h>

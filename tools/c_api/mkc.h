@@ -63,9 +63,9 @@ typedef struct mkc_text mkc_text;
 mkc_text* mkc_begin_text(const mkc_tokenizer* tokenizer, int special);
 void mkc_end_text(mkc_text* text);
 
-/* Returns the characters that ids complete, as UTF-8; with a count of 0, the text that is left at the end.
- * *bytes receives its length, as a text may hold NUL. An id without a token becomes "<id>". The text is valid
- * until the next call of this function. */
+/* Returns the characters that ids complete, as UTF-8. A count of 0 returns the text that is left at the
+ * end. *bytes receives its length, as a text may hold NUL. An id without a token becomes "<id>". The text
+ * is valid until the next call of this function. */
 const char* mkc_add_ids(mkc_text* text, const int32_t* ids, size_t count, size_t* bytes);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// One answer of the model, streamed.
+// An answer of the model is streamed.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The history of a chat, and the prompt that it makes of the next message.
+// A chat has a history, which makes a prompt of the next message.
 #pragma once
 
 #include <deque>

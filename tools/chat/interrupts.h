@@ -1,4 +1,4 @@
-// Ctrl-C as a question to the program, instead of its end.
+// Ctrl-C asks the program to stop instead of ending it.
 #pragma once
 
 #include "runtime/base/status.h"

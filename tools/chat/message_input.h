@@ -1,4 +1,4 @@
-// The messages of a person or a pipe, line by line.
+// A person or a pipe sends messages line by line.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The lines of a terminal, edited by libedit.
+// libedit edits the lines of a terminal.
 #include <histedit.h>
 #include <poll.h>
 #include <unistd.h>
@@ -41,8 +41,8 @@ unsigned char end_line(EditLine* edit, int) {
   return CC_EOF;
 }
 
-// Reads a key for libedit: 1 for a character, 0 at the end, -1 for an error. A signal does what the key does:
-// the terminal sends it between the prompt and the first call, where libedit has not taken the terminal yet.
+// Reads a key for libedit: 1 for a character, 0 at the end, -1 for an error. A signal does what the key does.
+// The terminal sends it between the prompt and the first call, where libedit has not taken the terminal yet.
 int read_key(EditLine* edit, wchar_t* key) {
   Interrupts& interrupts = state_of(edit).interrupts;
   for (std::mbstate_t decoder{};;) {

@@ -1,4 +1,4 @@
-// Checks of the task bodies, one kind at a time. Each check runs a small model with random weights on the
+// Doctor checks the task bodies, one kind at a time. Each check runs a small model with random weights on the
 // device and on this processor.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The texts of tools/gpu/bodies.yaml and bodies.json, embedded when mkc is built. The files describe models
-// of one body each.
+// The texts of tools/gpu/bodies.yaml and bodies.json are embedded when mkc is built. The files describe
+// models of one body each.
 #pragma once
 
 namespace mkc {

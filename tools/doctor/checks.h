@@ -1,5 +1,5 @@
-// All checks of a device. The checks run in a process of their own. A check that hangs or breaks the device's
-// context does not affect the others.
+// A device goes through all of doctor's checks. The checks run in a process of their own. A check that hangs
+// or breaks the device's context does not affect the others.
 #pragma once
 
 #include <nlohmann/json.hpp>

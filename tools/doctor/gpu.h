@@ -1,4 +1,4 @@
-// A GPU through the CUDA driver, for kernels that belong to no artefact.
+// Doctor uses a GPU through the CUDA driver, for kernels that belong to no artefact.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Measurements of a device for its machine description, by the kernels of codegen/device/measure.cc.
+// Doctor measures a device for its machine description, by the kernels of codegen/device/measure.cc.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Checks of the primitives that kernels consist of. Each check compares a kernel of codegen/device/probe.cc
-// with the result of the host.
+// Doctor checks the primitives that kernels consist of. Each check compares a kernel of
+// codegen/device/probe.cc with the result of the host.
 #pragma once
 
 #include <functional>

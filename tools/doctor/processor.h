@@ -1,4 +1,4 @@
-// What doctor finds of this processor, and its measurement.
+// Doctor reports this processor and its measurement.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Timed runs of loops on the threads of this processor.
+// Loops are timed on the threads of this processor.
 #pragma once
 
 #include <functional>

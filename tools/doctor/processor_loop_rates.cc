@@ -32,7 +32,7 @@ uint64_t call_bytes(mkrt::WeightType type) {
   return kStrips * mkrt::packed_shape(mkrt::kStripRows, kColumns, type).strip_bytes;
 }
 
-// A thread's own memory is at the begin of all. What loops read of memory follows.
+// A thread's own memory comes first. The memory that its loops read follows.
 struct Streamed {
   const char* begin;
   uint64_t bytes;

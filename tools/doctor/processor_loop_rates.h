@@ -1,4 +1,4 @@
-// Rates of the loops of products and attention, on all threads at once.
+// The loops of products and attention have rates, measured on all threads at once.
 #pragma once
 
 #include "codegen/processor_loops.h"
@@ -12,8 +12,8 @@ Spread cached_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::
 Spread cached_attention(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
                         bool group);
 
-// The same with weights that follow each other in memory, and with keys and values of a cache of 8 heads,
-// whose pages come in no order.
+// Return the same rates with operands in memory. Weights follow each other. Keys and values are those of a
+// cache of 8 heads, whose pages come in no order.
 Spread streamed_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
                         bool group);
 Spread streamed_attention(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,

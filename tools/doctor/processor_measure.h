@@ -1,4 +1,4 @@
-// Measurements of this processor for its machine description (docs/machines.md).
+// Doctor measures this processor for its machine description (docs/machines.md).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -27,8 +27,8 @@ struct MeasuredRow {
 
 struct ProcessorMeasurement {
   std::vector<MeasuredRow> rows;
-  // Figures of a machine description by key, {"value": …, "source": …, "range": …}, and those of each
-  // target's loops.
+  // `figures` has the figures of a machine description by key, {"value": …, "source": …, "range": …}, and
+  // those of each target's loops.
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
   nlohmann::ordered_json targets = nlohmann::ordered_json::object();
   nlohmann::ordered_json left_out = nlohmann::ordered_json::object();  // reasons, by key

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """Times mkc, the GPU's limits and mkc's peers: run it in a folder made by tools/gpu/bundle.
 
-Each part is a program of its own with a deadline; its rows are in FOLDER/gpu-bench.json before the next begins. A part
-that is complete there is not run again, and a peer's goes on from the rows that it has, so that several runs make one
-whole.
-Expected on an H100: the limits half a minute; mkc, its kernels and its longer launches half a minute to a minute and a
-half each for a model; a peer's point 20 to 40 seconds with torch.compile, a few without. So the first run has mkc beside
-its kernels for the dense models, the second the rest of mkc, the next five or six the peers at the points that
-docs/performance.md shows; the grids of all batches and contexts come last, at four minutes a part and run, and may be
-left out. Needs Python 3.9 and the CUDA driver; the peers need torch, one of them transformers. On a software GPU
-(docs/softgpu.md) and with --device emulator it is a rehearsal, whose figures mean nothing; the result says so.
+Each part is a program of its own with a deadline. Its rows are in FOLDER/gpu-bench.json before the next part begins.
+A part that is complete there is not run again. A peer's part goes on from the rows that it has, so that several runs
+make one whole.
+
+These times are expected on an H100, and were not measured:
+    the limits                                     half a minute
+    mkc, its kernels, its longer launches          half a minute to a minute and a half each for a model
+    a point of a peer                              20 to 40 seconds with torch.compile, a few without
+
+The first run therefore has mkc beside its kernels for the dense models, and the second the rest of mkc. The next five
+or six have the peers at the points that docs/performance.md shows. The grids of all batches and contexts come last,
+at four minutes a part and run, and may be left out.
+
+Needs Python 3.9 and the CUDA driver; the peers need torch, one of them transformers. On a software GPU
+(docs/softgpu.md) and with --device emulator it is a rehearsal, whose figures mean nothing. The result says so.
 """
 import argparse
 import datetime
@@ -23,7 +29,7 @@ from kit import (HERE, TRACE, Failed, Missing, circumstances, end_with_the_calle
                  spread, symbols, traced, write)
 from shapes import read_shape
 
-# What matters most comes first; then whatever else the bundle has.
+# The models that matter most come first, then the others of the bundle.
 MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b", "qwen3-30b-a3b"]
 PEERS = ["compile-flex", "eager", "compile-sdpa", "transformers"]
 CONTEXTS = [1024, 128, 8192, 32768]
@@ -70,7 +76,7 @@ class Bench:
         return [batch for batch in self.a.batches if batch <= limit]
 
     def positions(self, cubin):
-        """Of the caches of all requests, as many as fit beside the weights."""
+        """Returns the positions of all requests' caches that fit beside the weights."""
         says = manifest(cubin)
         memory = self.result.get("machine", {}).get("memory_bytes", 0)
         return int(0.95 * memory - says["weight_bytes"] - says["workspace_bytes"]) // position_bytes(says)
@@ -130,7 +136,7 @@ class Bench:
                 + [(BATCH_CONTEXT, batch, 1) for batch in more])
 
     def peer(self, model, peer, kept, rest=False):
-        """What earlier runs have not."""
+        """Yields the rows of a peer: those kept from earlier runs, then those that earlier runs have not."""
         yield from kept
         had = {(row["context"], row["batch"], row.get("tokens", 1)) for row in kept}
         points = self.points(peer, rest)

@@ -1,6 +1,8 @@
-"""Breaks a cubin's plan on purpose: the first product's notifications go to a counter that it waits for itself, so that its
-consumers must end with a fault. The manifest says the same, as the runtime compares both; the seal is broken.
-Usage: break_plan.py IN.cubin OUT.cubin"""
+"""Breaks a cubin's plan on purpose. The first product's notifications go to a counter that it waits for itself, so
+its consumers must end with a fault. The manifest says the same, as the runtime compares both. The seal is broken.
+
+Usage: break_plan.py IN.cubin OUT.cubin
+"""
 import json
 import struct
 import sys

@@ -62,8 +62,11 @@ class Runner:
 
 
 def all_checks(runner, arguments):
-    """Name, function, whether the emulator can rehearse it. What says most comes first, then what takes long, then what
-    may not come back: a kernel hangs where a barrier's count is wrong, and under a sanitizer for reasons of its own."""
+    """Yields for each check its name, its function, and whether the emulator can rehearse it.
+
+    The checks that say most come first, then those that take long, then those that may not come back. A kernel hangs
+    where a barrier's count is wrong, and under a sanitizer for reasons of its own.
+    """
     shapes = [name for name in SHAPES if name in HOLDS["shapes"]] or HOLDS["shapes"]
     few = {"count": 1, "limit": 12 if not runner.emulator else 24} if runner.rehearsal else {}
     yield "loads", partial(checks.loads, runner), False

@@ -96,7 +96,8 @@ def stories(runner, cubin="tiny-stories", count=None, limit=None):
 
 
 def fed(runner, name, *options, cubin=None):
-    """What transformers gave a random model's prompt in float64, the new tokens here, and the rows of their logits."""
+    """Returns what transformers gave a random model's prompt in float64, the new tokens here, and the rows of their
+    logits."""
     expected = json.loads((HERE / "models" / name / "expected.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/logits.npy"
@@ -139,8 +140,11 @@ def family(runner, name):
 
 
 def sessions(runner, cubin="tiny-stories", length=32, only=(), seconds=120):
-    """Every size of a step, ragged batches, several steps in a launch, sessions in turn and on two streams, a graph:
-    through the library. length: of the prompt; only: some of the checks."""
+    """Checks sessions through the library: every size of a step, ragged batches, several steps in a launch, sessions
+    in turn and on two streams, a graph.
+
+    length: of the prompt. only: the names of some checks.
+    """
     try:
         need("numpy")
         without = {}
@@ -167,7 +171,7 @@ def samples(runner):
 
 
 def repeats(runner, steps):
-    """The same step again and again has one result."""
+    """Checks that equal steps have equal results."""
     steps, context = (min(steps, 5), 40) if runner.rehearsal else (steps, 300)
     timed = runner.run("tiny-stories", "--steps", str(steps), "--contexts", str(context), "--hash-every", "1", "--warm-up",
                        str(min(steps, 10)), seconds=200)["timings"][0]
@@ -241,7 +245,7 @@ def layers(runner, model):
 
 
 def blamed(runner, model):
-    """Which grid is the first to be wrong, where that can be told."""
+    """Returns the grid that is the first to be wrong, where that can be told."""
     if runner.emulator:
         return "which grid is wrong is told on a GPU"
     try:

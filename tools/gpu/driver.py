@@ -59,7 +59,7 @@ class Error(Exception):
 
 
 class Device:
-    """A GPU and its primary context, for the thread that opens it. What is allocated is freed at the end."""
+    """A GPU and its primary context, for the thread that opens it. Memory that it allocated is freed at the end."""
 
     def __init__(self, ordinal=0, library="libcuda.so.1"):
         try:
@@ -167,7 +167,7 @@ class Device:
 
     @contextlib.contextmanager
     def graph(self, stream, put):
-        """What `put` puts on the stream, as a function that puts all of it there again."""
+        """Yields a function that puts all of what `put` puts on the stream there again."""
         graph, executable = c_void_p(), c_void_p()
         self.call("cuStreamBeginCapture_v2", stream, OF_THIS_THREAD)
         try:

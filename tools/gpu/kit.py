@@ -1,4 +1,4 @@
-"""What the scripts of this kit share: results that survive whatever comes next, and programs that end in time."""
+"""The scripts of this kit share results that survive whatever comes next, and programs that end in time."""
 import contextlib
 import datetime
 import importlib.util
@@ -53,7 +53,7 @@ def spread(samples):
 
 
 def manifest(cubin):
-    """What a cubin says of itself: its manifest lies in it as text."""
+    """Returns a cubin's manifest, which lies in it as text."""
     data = Path(cubin).read_bytes()
     begin = data.find(b'{"abi":')
     if begin < 0:
@@ -69,7 +69,7 @@ def kernels(cubin):
 
 
 def position_bytes(says):
-    """Of keys and values of one position of a request, by a manifest."""
+    """Returns the bytes of keys and values of one position of a request, by a manifest."""
     sizes = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1}
     return sum(cache["heads"] * cache["head_dim"] * sizes[cache["element"]] for cache in says["caches"])
 
@@ -97,7 +97,7 @@ def circumstances():
 
 
 def traced(path):
-    """What a trace has: stamps, those lost, and when the last was made. Failed where a track goes back in time."""
+    """Returns the stamps of a trace, those lost, and when the last was made. Failed where a track goes back in time."""
     said = json.loads(Path(path).read_text())
     times = [track["stamps"][::5] for track in said["tracks"]]
     for number, track in enumerate(times):

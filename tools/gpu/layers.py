@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Names the first grid whose result is wrong: a random prompt goes through a cubin in one step, and what every grid left is
-held against the plain PyTorch model. Prints one JSON object.
+"""Names the first grid whose result is wrong. A random prompt goes through a cubin in one step, and the results of
+every grid are compared with the plain PyTorch model. Prints one JSON object.
 
 Usage: layers.py CUBIN FOLDER; CUBIN: of mkc compile --keep-activations; FOLDER: of the model's config.json.
 """
@@ -42,7 +42,7 @@ def kept(says):
 
 
 def activations(model, ids):
-    """What a step makes of tokens, by mkc's names: [rows, columns] each."""
+    """Returns what a step makes of tokens, by mkc's names: [rows, columns] each."""
     found, hooks, s = {}, [], model.shape
     device = model.norm.device
     query, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the GPU gives at best: its reading rate, continuous and in cold bursts, and what a signal costs; how often its clock
-ticks. Prints one JSON object a line, as it has them.
+"""Measures what the GPU gives at best: its reading rate, continuous and in cold bursts, the cost of a signal, and the
+tick of its clock. Prints one JSON object a line, as it has them.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ FEW_BYTES = 2 << 20  # of the buffer, with --few
 
 
 def shared_bytes(stages, piece):
-    """Of a block that reads by copies: a barrier for each stage."""
+    """Returns the shared memory of a block that reads by copies: a barrier for each stage."""
     return stages * (piece + 8)
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Holds a program that runs a model against the plain PyTorch model: makes a checkpoint of random weights, lets the
-program continue a random prompt from it, and compares every row of its logits. Prints one JSON object.
+"""Holds a program that runs a model against the plain PyTorch model. Prints one JSON object.
 
-Usage: reference.py FOLDER [options] -- PROGRAM …; of its arguments {checkpoint}, {prompt} and {logits} are replaced by
-the folder made, the prompt's ids and the .npy file to write. It prints JSON with new_ids.
+It makes a checkpoint of random weights, lets the program continue a random prompt from it, and compares every row of
+its logits.
+
+Usage: reference.py FOLDER [options] -- PROGRAM …; of its arguments {checkpoint}, {prompt} and {logits} are replaced
+by the folder made, the prompt's ids and the .npy file to write. It prints JSON with new_ids.
 """
 import argparse
 import json
@@ -20,7 +22,8 @@ import plain_model
 from shapes import read_shape
 
 ROUNDING = 1e-3  # beside twice the error of the plain model in the weights' precision
-# Of a router's last chosen logit over the first that is not: below, rounding may choose other experts.
+# A router's choice is clear if its last chosen logit exceeds the next one by this. Rounding may change a closer
+# choice.
 CLEAR = 0.05
 
 
@@ -47,7 +50,8 @@ def watch_choices(model, rows):
 
 
 def logits(shape, folder, ids, dtype, device):
-    """Of all rows, by the plain model in one step; and the rows whose choices of experts are clear in every layer."""
+    """Returns the logits of all rows by the plain model in one step, and the rows whose choices of experts are clear
+    in every layer."""
     model = plain_model.new_model(shape, device, dtype, 1, len(ids))
     plain_model.load_weights(model, folder)
     clear = watch_choices(model, len(ids))

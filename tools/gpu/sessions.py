@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Checks libmkrt's sessions by its Python interface: every size of a step has the logits of single tokens, requests of a
-ragged batch those that each has alone; sessions beside each other, on streams of their own too, several steps in one
-launch and a graph give the tokens of single steps. Prints one JSON object a line.
+"""Checks libmkrt's sessions by its Python interface. Prints one JSON object a line.
 
-Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…] [--few]; beside NAME.cubin lies NAME-broken.cubin of break_plan.py.
+Every size of a step has the logits of single tokens. Requests of a ragged batch have those that each has alone.
+Sessions beside each other, also on streams of their own, give the tokens of single steps. So do several steps in one
+launch, and a graph.
+
+Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…] [--few]; beside NAME.cubin lies NAME-broken.cubin of
+break_plan.py.
 --few: some sizes, mixes and tokens, for a rehearsal.
 """
 import contextlib
@@ -93,8 +96,8 @@ def several_steps(session, ids, count=INTERLEAVED):
 
 
 def begun(session, prompt, count, run=None):
-    """The greedy tokens that follow a prompt, step by step; yields while each is under way. run: of a graph, to use after
-    the prompt's step."""
+    """Yields the greedy tokens that follow a prompt, step by step, while each step is under way. run: a graph's run,
+    to use after the prompt's step."""
     pages = list(range(-(-(len(prompt) + count) // session.pages[1])))
     feed, made = prompt, []
     while len(made) < count:
@@ -112,7 +115,7 @@ def begun(session, prompt, count, run=None):
 
 
 def together(runs):
-    """What each of these has made, by steps in turn."""
+    """Returns what each of these runs has made, by steps in turn."""
     made, left = {}, dict(enumerate(runs))
     while left:
         for n, run in list(left.items()):

@@ -1,4 +1,4 @@
-"""What config.json says of a model, and the bytes that a step of it must read."""
+"""config.json says the shape of a model, from which the bytes follow that a step of it must read."""
 import json
 import math
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class Shape:
         return self.family in ("qwen3", "qwen3_moe")
 
     def weights(self, rows=1):
-        """Numbers that a step of so many tokens reads: all matrices but the embedding's rows, and the norms; of experts,
-        as many as the tokens can be sent to."""
+        """Returns the numbers that a step of `rows` tokens reads. They are all matrices but the embedding's rows, the
+        norms, and as many experts as the tokens can be sent to."""
         query, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         ffn = self.layers * 3 * self.hidden * self.ffn
         if self.experts:

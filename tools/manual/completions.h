@@ -1,5 +1,6 @@
-// Completions of shells, from a program's table of options. Each function returns a script for one shell. The
-// scripts complete commands, flags, names of values, files and folders, and call no program.
+// Shells complete a program's command line by scripts, made from its table of options. Each function returns
+// a script for one shell. The scripts complete commands, flags, names of values, files and folders, and call
+// no program.
 #pragma once
 
 #include "tools/manual/option_table.h"

@@ -1,4 +1,4 @@
-// The manual page of a program, from its table of options.
+// The manual page of a program is made from its table of options.
 #pragma once
 
 #include "tools/manual/option_table.h"

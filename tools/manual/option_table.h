@@ -1,4 +1,4 @@
-// The options of a program as plain values, for its manual and the completions of shells. The command line
+// The options of a program are plain values, for its manual and the completions of shells. The command line
 // that CLI11 parses is the one source of the table.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A comparison of the kernel's samples with those that the host takes from the kernel's logits.
+// The kernel's samples are compared with those that the host takes from the kernel's logits.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

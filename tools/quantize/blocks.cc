@@ -43,7 +43,7 @@ float squared_error(Block block, float scale) {
   return sum;
 }
 
-// Best keeps the scale of the least error. Of equal ones it keeps the first.
+// Best keeps the scale of the least error. It keeps the first of equal ones.
 struct Best {
   float scale = 0, error = INFINITY;
   void offer(float candidate, float with) {

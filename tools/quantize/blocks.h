@@ -1,4 +1,4 @@
-// Quantization of rows of a matrix: the scale of each block, the codes, and the error that they leave.
+// Rows of a matrix are quantized block by block: a scale for each, codes, and the error that they leave.
 #pragma once
 
 #include <cstddef>

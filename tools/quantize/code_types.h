@@ -1,4 +1,4 @@
-// The numbers that codes of few bits stand for, before any scale.
+// Codes of few bits stand for these numbers, before any scale.
 //
 // Each type has kBits, the bits of a code, and kMax, the greatest number that a code of each sign has.
 // round() gives the nearest number, ties to even, and the outermost number beyond all. code() gives the code

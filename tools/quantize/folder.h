@@ -1,4 +1,4 @@
-// The folder of a quantized checkpoint, which appears whole or not at all.
+// The folder of a quantized checkpoint appears whole or not at all.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The formats that mkc quantize writes, as compressed-tensors 0.20 defines them, and the form of gpt-oss.
+// mkc quantize writes these formats, as compressed-tensors 0.20 defines them, and the form of gpt-oss's
+// experts.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct Format {
   bool stacked = false;  // for stacked matrices (rows.h) alone
 
   uint64_t scale_bytes() const { return scale == ScaleType::kBf16 ? 2 : 1; }
-  // Columns of a block, and blocks of the columns, of a matrix with `cols` columns.
+  // Return the columns of a block, and the blocks of a row, of a matrix with `cols` columns.
   uint64_t width(uint64_t cols) const { return block_cols == 0 ? cols : block_cols; }
   uint64_t blocks(uint64_t cols) const { return (cols + width(cols) - 1) / width(cols); }
 };

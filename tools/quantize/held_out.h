@@ -1,4 +1,4 @@
-// The loss of a model on documents that it has not seen, as mkc runs the model on the processor.
+// A model has a loss on documents that it has not seen, measured by mkc on the processor.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which matrices of a checkpoint are quantized.
+// Some matrices of a checkpoint are quantized, and others are left as they are.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Quantization of one matrix of a checkpoint into a file, some rows at a time, by several threads.
+// One matrix of a checkpoint is quantized into a file, some rows at a time, by several threads.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The rows of a checkpoint's matrices, as floats.
+// These functions read the rows of a checkpoint's matrices as floats.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace mkc::quantize {
 
-// Rows of `cols` weights that share scales. A matrix is [rows, cols]. Stacked matrices [n, cols, stacked]
-// hold the experts of gpt-oss: their columns are the rows, those of the first matrix first.
+// RowsOf says which weights of a tensor are rows of `cols` weights, whose groups share scales. A matrix is
+// [rows, cols]. Stacked matrices [n, cols, stacked] hold the experts of gpt-oss. Their columns are the rows,
+// and those of the first matrix come first.
 struct RowsOf {
   uint64_t rows, cols;
   uint64_t stacked = 0;  // rows of each of the stacked matrices; 0: the tensor is one matrix

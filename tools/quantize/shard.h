@@ -1,4 +1,4 @@
-// A safetensors file of the quantized checkpoint (github.com/huggingface/safetensors, "Format").
+// Quantized checkpoints consist of safetensors files (github.com/huggingface/safetensors, "Format").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writing of the quantized checkpoint's files of weights.
+// The files of weights of a quantized checkpoint are written here.
 #pragma once
 
 #include <functional>

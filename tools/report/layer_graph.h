@@ -1,4 +1,4 @@
-// The op graph of a layer after fusion, for the report.
+// The report shows the op graph of a layer after fusion.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

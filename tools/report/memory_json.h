@@ -1,4 +1,4 @@
-// What a schedule takes of memory, for the report.
+// The report shows the memory that a schedule takes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The data of a report: a step of a model, its schedule and its memory, as JSON for the page.
+// The data of a report are JSON for the page: a step of a model, its schedule and its memory.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The page of a report: one HTML file that holds its styles, its code and its data.
+// The page of a report is one HTML file that holds its styles, its code and its data.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

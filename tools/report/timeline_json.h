@@ -1,4 +1,4 @@
-// Timelines in few bytes, for the report.
+// The report holds timelines in few bytes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

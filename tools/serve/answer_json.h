@@ -1,4 +1,4 @@
-// The JSON of answers: whole ones, chunks of streams, log-probabilities.
+// Answers are JSON: whole ones, chunks of streams, log-probabilities.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Errors in the form that clients of OpenAI's API read.
+// Errors have the form that clients of OpenAI's API read.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What clients ask for: the fields of /v1/chat/completions, /v1/completions, /tokenize and /detokenize.
+// Clients ask by the fields of /v1/chat/completions, /v1/completions, /tokenize and /detokenize.
 #pragma once
 
 #include <cstdint>

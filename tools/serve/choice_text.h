@@ -1,4 +1,4 @@
-// The text of one choice, which grows token by token.
+// The text of one choice grows token by token.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// The link between a server and the process that runs its device. Messages alternate: a batch or a question,
-// then its result or answer. A socket says whose turn it is, and shared memory has the bytes.
+// A link joins a server and the process that runs its device. Messages alternate: a batch or a question, then
+// its result or answer. A socket says whose turn it is, and shared memory has the bytes.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ enum class Receive : uint8_t { kMessage, kClosed, kLate };
 // DeviceLink is one end of a link. Each end has its own area of the shared memory, which it alone writes.
 class DeviceLink {
  public:
-  // The file descriptors of an end, for another process.
+  // Ends has the file descriptors of an end, for another process.
   struct Ends {
     int socket = -1, memory = -1;
   };

@@ -1,4 +1,4 @@
-// The process that runs the device of a server, as seen from within.
+// This process runs the device of a server, as seen from within.
 #pragma once
 
 #include "runtime/session/session.h"

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kEndLimit{2000};  // for a process whose lin
 constexpr std::chrono::milliseconds kNoLimit{std::chrono::hours(24)};
 constexpr std::chrono::milliseconds kPause{200};  // before a start that follows a failed one
 
-// File descriptors of the process, beside the standard streams.
+// The process has these file descriptors beside the standard streams.
 constexpr int kSocket = 3, kMemory = 4, kFirstClosed = 5;
 
 std::string status_text(int status) {
@@ -31,7 +31,7 @@ std::string text_of(const Message& message) {
 }
 
 // Starts the program. The process gets the standard streams and the ends of its link, and nothing else that
-// is open: a client's connection would not close while the process has it, too. Returns an error number, or
+// is open. A client's connection would not close while the process has it, too. Returns an error number, or
 // 0.
 int spawn(const DeviceLink::Ends& ends, const std::vector<char*>& arguments, pid_t& process) {
   // Duplicates beyond both targets keep one dup2 from closing what the other needs.

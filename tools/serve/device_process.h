@@ -1,5 +1,5 @@
-// The process that runs the device of a server. A crash, a fault or a hang of it leaves the server alive, and
-// another process takes its place.
+// The device of a server runs in a process of its own. A crash, a fault or a hang of it leaves the server
+// alive, and another process takes its place.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,5 @@
-// Batches and results of steps as bytes, for a process that runs them. Numbers have the machine's byte order.
+// Batches and results of steps are sent as bytes to a process that runs them. Numbers have the machine's byte
+// order.
 #pragma once
 
 #include <cstddef>

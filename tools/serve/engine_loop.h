@@ -1,4 +1,4 @@
-// The thread that owns the engine. Others submit and cancel requests by commands.
+// One thread owns the engine. Others submit and cancel requests by commands.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Tables of a request's fields: how each is read, and which are refused.
+// Tables of a request's fields say how each is read, and which are refused.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -34,7 +34,7 @@ std::span<const RefusedField> refused_fields();
 std::optional<ApiError> read_fields(const nlohmann::json& body, FieldTables tables,
                                     std::span<const RefusedField> refused, ApiRequest& request);
 
-// Parses a body. Errors: bad syntax, text that is no UTF-8, a key given twice, more than 64 levels, a field
+// Parses a body. Errors: bad syntax; text that is no UTF-8; a key given twice; more than 64 levels; a field
 // with an object of more than 512 keys.
 std::optional<ApiError> parse_body(const std::string& text, nlohmann::json& body);
 

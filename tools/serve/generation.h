@@ -1,4 +1,4 @@
-// One generating request over HTTP: its choices grow by events of the engine, and become an answer or a
+// A generating request over HTTP has choices, which grow by events of the engine and become an answer or a
 // stream.
 #pragma once
 

@@ -1,4 +1,4 @@
-// One client's connection: requests in, answers out, one after the other.
+// One client's connection carries requests in and answers out, one after the other.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

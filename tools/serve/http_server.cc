@@ -126,7 +126,7 @@ void HttpServer::post(std::function<void()> function) {
 void HttpServer::offload(std::function<std::function<void()>()> work) {
   asio::post(state_->workers, [this, work = std::move(work)]() mutable {
     std::function<void()> done = work();
-    // What `work` holds may belong to the server's thread, and ends there.
+    // `work` may hold what belongs to the server's thread, and therefore ends there.
     post([work = std::move(work), done = std::move(done)] { done(); });
   });
 }

@@ -1,4 +1,4 @@
-// An HTTP/1.1 server on one thread. Handlers answer at once or later, whole or as a stream.
+// The HTTP/1.1 server runs on one thread. Handlers answer at once or later, whole or as a stream.
 #pragma once
 
 #include <chrono>

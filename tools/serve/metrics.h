@@ -1,4 +1,4 @@
-// Counters of the server as Prometheus text, with the names of vLLM and the prefix mkc_.
+// Counters of the server are Prometheus text, with the names of vLLM and the prefix mkc_.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// From fields to requests of the engine: prompts become ids, defaults are filled in, sizes are checked.
+// Fields become requests of the engine: prompts become ids, defaults are filled in, sizes are checked.
 #pragma once
 
 #include "runtime/engine/engine.h"

@@ -1,4 +1,4 @@
-// The life of a server: its threads, its engine, and its end by signals.
+// A server lives with its threads and its engine until a signal ends it.
 #pragma once
 
 #include "tools/serve/service.h"

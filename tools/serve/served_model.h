@@ -1,4 +1,4 @@
-// What the server knows of its model.
+// The server serves one model and knows its files, limits and defaults.
 #pragma once
 
 #include <cstdint>

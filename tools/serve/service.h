@@ -1,5 +1,5 @@
-// The routes of the server, and the requests that are under way. Everything runs on the server's thread, but
-// for the reading of bodies.
+// The server has routes, and requests that are under way. Everything runs on the server's thread, but for the
+// reading of bodies.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The JSON of /debug/state: what the web page shows of the server.
+// The JSON of /debug/state is what the web page shows of the server.
 #pragma once
 
 #include "tools/serve/answer_json.h"

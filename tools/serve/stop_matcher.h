@@ -1,4 +1,4 @@
-// Stop strings in a text that arrives in pieces.
+// Stop strings are looked for in a text that arrives in pieces.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mkc {
 
-// StopMatcher ends a text at the stop string that is complete first. Of those that are complete at the same
-// place, the longest counts. The result does not depend on how the text is cut into pieces.
+// StopMatcher ends a text at the stop string that is complete first. The longest counts of those that are
+// complete at the same place. The result does not depend on how the text is cut into pieces.
 class StopMatcher {
  public:
   // No string may be empty. `include` keeps the stop string in the text.

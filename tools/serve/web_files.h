@@ -1,4 +1,4 @@
-// The files of the server's web page (tools/serve/page/), which the program holds.
+// The program holds the files of the server's web page (tools/serve/page/).
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ const WebFile* find_web_file(std::string_view path);
 // Returns the content type of a file by its name's ending. Requires a file of web_files().
 std::string_view content_type_of(const WebFile& file);
 
-// The policy that browsers enforce on the page: everything from this server, no code in text, no frames.
+// Browsers enforce this policy on the page: everything from this server, no code in text, no frames.
 inline constexpr std::string_view kContentSecurityPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "

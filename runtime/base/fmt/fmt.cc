@@ -1,5 +1,4 @@
-// The library fmt, compiled once into libmkrt, which so needs no other library and compiles no formatting
-// twice.
+// The library fmt is compiled once into libmkrt, which therefore needs no other library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

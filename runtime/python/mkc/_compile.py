@@ -1,4 +1,4 @@
-"""From a checkpoint or an artefact to a device with a session, by the compiler and the cache of the command mkc."""
+"""The compiler and the cache of the command mkc make a device with a session from a checkpoint or an artefact."""
 from __future__ import annotations
 
 import ctypes

@@ -17,7 +17,7 @@ _STEPS_PER_LAUNCH = 16  # where nobody waits for single tokens
 
 @dataclass
 class Completion:
-    """What a model wrote after a prompt."""
+    """The text that a model wrote after a prompt."""
     ids: list[int] = field(default_factory=list)
     text: str | None = None  # None: the checkpoint has no tokenizer.json that mkc supports
     finish: str = "length"  # "stop": an end token or an id of `stop` came next; it is not in ids
@@ -98,7 +98,7 @@ class Model:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the artefact says of itself: `mkc inspect --json`."""
+        """The manifest of the artefact, as `mkc inspect --json` prints it."""
         return self._open().manifest
 
     @property

@@ -166,17 +166,17 @@ def _batch(requests):
 
 
 class Status(enum.IntEnum):
-    """What became of a call (mkrt_status)."""
+    """The status of a call (mkrt_status)."""
     OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG = range(12)
 
 
 def _logprobs_list(logprobs, count, top):
-    """For each of `count` tokens its Logprob with the `top` likeliest."""
+    """Returns a Logprob with the `top` likeliest for each of `count` tokens."""
     return [Logprob(of.sampled, list(zip(of.top_id, of.top))[:top], of.rank) for of in logprobs[:count]]
 
 
 class Error(Exception):
-    """What was found and what was expected, in the library's words; `status` is a Status."""
+    """A failed call. The message has what was found and what was expected, and `status` is a Status."""
 
     def __init__(self, message, status=Status.BAD_ARGUMENT):
         super().__init__(message)
@@ -234,7 +234,8 @@ class Device(_Handle):
 
     @classmethod
     def processor(cls, library=None):
-        """The processor of this machine, for shared objects of mkc compile --target x86-64. Each worker is a thread."""
+        """Opens the processor of this machine, for shared objects of mkc compile --target x86-64. Each worker is a
+        thread."""
         self = cls.__new__(cls)
         library = _load(library)
         _Handle.__init__(self, library, library.mkrt_open_processor())
@@ -242,9 +243,12 @@ class Device(_Handle):
 
     @classmethod
     def emulator(cls, kernel, pack, seed=0, library=None):
-        """The emulator, for a kernel compiled against this library in this process, by its address; or for kernels of
-        grids, by a list: addresses by kind, None where a kind has none. pack: the address of the one that packs
-        weights."""
+        """Opens the emulator, for kernels that were compiled against this library in this process.
+
+        kernel: the kernel's address, or a list of addresses by kind for kernels of grids (None where a kind has
+        none).
+        pack: the address of the kernel that packs weights.
+        """
         self = cls.__new__(cls)
         library = _load(library)
         if isinstance(kernel, int):
@@ -267,12 +271,14 @@ class Device(_Handle):
         self._check(self._library.mkrt_keep_weights(self._open(), None if folder is None else os.fsencode(folder)))
 
     def open(self, artefact, checkpoint):
-        """A session of an artefact's file with the weights of the checkpoint that it was compiled for, a Hugging Face folder."""
+        """Opens a session of an artefact's file. The checkpoint, a Hugging Face folder, is the one that it was
+        compiled for."""
         return Session(self._library, self._library.mkrt_open_session(self._open(), os.fsencode(artefact),
                                                                      os.fsencode(checkpoint)))
 
     def open_from_memory(self, manifest, plan, image, checkpoint):
-        """The same from bytes; image: those of the cubin or shared object, or None on the emulator."""
+        """Opens a session as open() does, of an artefact in memory. image: the bytes of the cubin or shared object,
+        or None on the emulator."""
         return Session(self._library, self._library.mkrt_open_session_from_memory(
             self._open(), manifest, len(manifest), plan, len(plan), image, len(image or b""), os.fsencode(checkpoint)))
 
@@ -295,7 +301,7 @@ class Session(_Handle):
 
     @property
     def max_tokens(self):
-        """Of one step."""
+        """The most tokens of one step."""
         return self._library.mkrt_max_tokens(self._open())
 
     @property
@@ -312,8 +318,8 @@ class Session(_Handle):
         self._check(self._library.mkrt_rewind(self._open(), position))
 
     def step(self, tokens, logits=False):
-        """Feeds 1 to max_tokens tokens; the greedy successor of the last. With logits: that and all rows, a numpy array
-        [tokens, vocab] of float32."""
+        """Feeds 1 to max_tokens tokens and returns the greedy successor of the last one. With logits, the result is a
+        pair: the successor, and the logits of all rows as a numpy array [tokens, vocab] of float32."""
         ids = (c_int32 * len(tokens))(*map(int, tokens))
         rows = None
         if logits:
@@ -325,11 +331,16 @@ class Session(_Handle):
         return (following.value, rows) if logits else following.value
 
     def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
-        """Feeds tokens and samples up to `limit` that follow, in one launch, which ends with one of `stop`; all but the last
-        are fed. sampling: fields of Sampling; seen: the ids that a repetition penalty applies to. The tokens; with
-        logprobs, a number n: also, for each, its log-probability and pairs (id, log-probability) of the n likeliest.
-        biases: {id: (before, after)}, added to logits before and after the penalty, where -inf forbids the id; allowed:
-        the only ids that may be sampled."""
+        """Feeds tokens, samples up to `limit` tokens that follow in one launch, and returns them. A token of `stop`
+        ends the launch. All samples but the last are fed.
+
+        sampling: fields of Sampling.
+        seen: the ids that a repetition penalty applies to.
+        logprobs: None, or a number n. The result is then a pair: the tokens, and a Logprob with the n likeliest for
+        each.
+        biases: {id: (before, after)}, added to logits before and after the penalty. -inf forbids the id.
+        allowed: the only ids that may be sampled.
+        """
         samples = self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
         self._check(self._library.mkrt_sample(self._open(), _ints(tokens), len(tokens), byref(samples)))
         ids = samples.ids[:samples.count]
@@ -368,36 +379,43 @@ class Session(_Handle):
 
     @property
     def max_requests(self):
-        """Of one step."""
+        """The most requests of one step."""
         return self._library.mkrt_max_requests(self._open())
 
     @property
     def pages(self):
-        """Of the cache, and the positions of each."""
+        """The number of pages of the cache, and of the positions of each."""
         return self._library.mkrt_pages(self._open()), self._library.mkrt_page_size(self._open())
 
     @property
     def caches(self):
-        """Keys and values of every layer: twice the layers."""
+        """The number of caches: keys and values of every layer, twice the layers."""
         return self._library.mkrt_caches(self._open())
 
     def make_cache(self, page_size, pages, form=NHD):
-        """Another cache of its own; what was in the old one is forgotten."""
+        """Makes another cache that the session owns, and forgets the old one."""
         self._check(self._library.mkrt_make_cache(self._open(), page_size, pages, form))
 
     def use_cache(self, page_size, pages, strides, base):
-        """The caller's cache where it lies: strides (page, position, head) in bytes, base: the device address of each
-        cache, layer by layer, keys before values (a torch tensor's data_ptr())."""
+        """Takes the caller's cache where it lies.
+
+        strides: (page, position, head) in bytes.
+        base: the device address of each cache, layer by layer, keys before values (a torch tensor's data_ptr()).
+        """
         self._check(self._library.mkrt_use_cache(self._open(), page_size, pages, *strides,
                                                  (c_uint64 * len(base))(*base), len(base)))
 
     def use_scales(self, scales):
-        """Of an e4m3 cache: a number for each head of each cache, in place of the checkpoint's."""
+        """Sets the scales of an e4m3 cache in place of the checkpoint's: a number for each head of each cache."""
         self._check(self._library.mkrt_use_scales(self._open(), (c_float * len(scales))(*scales), len(scales)))
 
     def step_batch(self, requests, logits=False):
-        """One step of requests (tokens, kv_len, pages): the next tokens of each, the positions in its cache with them, and
-        its pages in the order of its positions. The greedy successor of each; with logits: that and the rows of all."""
+        """Runs one step of requests and returns the greedy successor of each. With logits, the result is a pair: the
+        successors, and the logits of all rows.
+
+        requests: (tokens, kv_len, pages) for each: its next tokens, the positions in its cache with them, and its
+        pages in the order of its positions.
+        """
         batch = _batch(requests)
         rows, following = None, (c_int32 * max(1, len(requests)))()
         if logits:
@@ -409,23 +427,31 @@ class Session(_Handle):
         return (following, rows) if logits else following
 
     def read_tensor(self, name, rows, columns, element="f32"):
-        """What the last step left in a tensor, by the manifest's name and element, f32 or bf16: a numpy array [rows, columns]
-        of float32. Needs an artefact made with --keep-activations."""
+        """Returns what the last step left in a tensor, as a numpy array [rows, columns] of float32.
+
+        name, element: the tensor's name in the manifest, and its type, "f32" or "bf16".
+
+        Needs an artefact made with --keep-activations.
+        """
         import numpy
         out = numpy.empty((rows, columns), dtype={"f32": numpy.float32, "bf16": numpy.uint16}[element])
         self._check(self._library.mkrt_read_tensor(self._open(), name.encode(), out.ctypes.data, out.nbytes))
         return out if element == "f32" else (out.astype(numpy.uint32) << 16).view(numpy.float32)
 
     def trace(self):
-        """What the workers did in the last launch, as text for mkc trace. Needs an artefact made with --trace."""
+        """Returns the stamps of the workers in the last launch, as text for mkc trace. Needs an artefact made with
+        --trace."""
         text = self._library.mkrt_trace(self._open())
         self._check(text is None)
         return text.decode()
 
     def engine(self, recompute=False, prefix_cache=False, max_rows_beside_decodes=0, steps_per_launch=1, max_waiting=0,
                page_size=16, pages=0, stop=()):
-        """An Engine over this session, which feeds it alone until it is closed. pages: of a new cache of page_size
-        positions each; 0: the session's cache as it is. max_waiting: requests that may wait; 0: no bound."""
+        """Opens an Engine over this session, which feeds it alone until it is closed.
+
+        pages: the pages of a new cache of page_size positions each. 0 keeps the session's cache as it is.
+        max_waiting: requests that may wait. 0 sets no bound.
+        """
         stops = _ints(stop)
         options = _EngineOptions(preemption=recompute, prefix_cache=prefix_cache, steps_per_launch=steps_per_launch,
                                  max_rows_beside_decodes=max_rows_beside_decodes, max_waiting=max_waiting,
@@ -433,24 +459,29 @@ class Session(_Handle):
         return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)))
 
     def set_stream(self, stream):
-        """For all steps from now on: a CUstream by its number (a torch stream's cuda_stream); 0: the default one."""
+        """Sets the stream of all later steps: a CUstream by its number (a torch stream's cuda_stream), or 0 for the
+        default one."""
         self._check(self._library.mkrt_set_stream(self._open(), stream))
 
     def set_timeout(self, milliseconds):
-        """A wait inside the kernel that lasts longer is a fault; 0: it never is."""
+        """Sets the time after which a wait inside the kernel is a fault. 0 sets no limit."""
         self._check(self._library.mkrt_set_timeout(self._open(), milliseconds))
 
     def begin_step(self, requests, limit=1, stop=(), samples=None, **sampling):
-        """Puts a step of requests, as step_batch takes them, on the stream and returns: two may be under way, or one that
-        samples more than one token. Each request samples up to `limit` by fields of Sampling; or `samples` has a dict of
-        sample()'s arguments for each. A token -1 - b stands for what request b of the step before has sampled."""
+        """Puts a step of requests, as step_batch takes them, on the stream and returns. Two steps may be under way,
+        or one that samples more than one token.
+
+        Each request samples up to `limit` tokens by fields of Sampling, or `samples` has a dict of sample()'s
+        arguments for each. A token -1 - b stands for what request b of the step before has sampled.
+        """
         samples = self._samples_of(requests, limit, stop, sampling, samples)
         self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
 
     def end_step(self, logprobs=False):
-        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has sampled.
-        With logprobs: a pair for each request, of its tokens and of a Logprob for each, as far as it asked for them."""
+        """Waits for the oldest step that was begun, or was filled in and run, and returns the tokens that each
+        request has sampled. With logprobs, the result has a pair for each request: its tokens, and the Logprobs that
+        it asked for."""
         samples = self._under_way.popleft() if self._under_way else None
         self._check(self._library.mkrt_end_step(self._open(), None, samples))
         ids = [of.ids[:of.count] for of in samples]
@@ -461,19 +492,22 @@ class Session(_Handle):
         return _logprobs_list(samples.logprobs, samples.count, min(asked - 1, self.vocab)) if asked else []
 
     def sample_batch(self, requests, samples):
-        """One launch of requests, as step_batch takes them: `samples` has a dict of sample()'s arguments for each. What
-        end_step gives with logprobs."""
+        """Runs one launch of requests, as step_batch takes them, and returns what end_step returns with logprobs.
+        `samples` has a dict of sample()'s arguments for each request."""
         made = self._samples_of(requests, 1, (), {}, samples)
         self._check(self._library.mkrt_sample_batch(self._open(), byref(_batch(requests)), made))
         return [(of.ids[:of.count], self._logprobs_of(of)) for of in made]
 
     def capture_step(self, limit=1, stops=0):
-        """While the stream is being captured: puts a step into the graph, for any requests that sample no more than `limit`
-        tokens each, with at most so many stop ids. For each run of the graph: fill_step, the graph, end_step."""
+        """Puts a step into the graph while the stream is being captured. Its requests may sample up to `limit` tokens
+        each, with at most `stops` stop ids.
+
+        Each run of the graph is fill_step, the graph, and end_step.
+        """
         self._check(self._library.mkrt_capture_step(self._open(), byref(self._samples(limit, [0] * stops))))
 
     def fill_step(self, requests, limit=1, stop=(), **sampling):
-        """What the next run of the graph does."""
+        """Sets the requests and samples of the graph's next run."""
         samples = self._samples_of(requests, limit, stop, sampling, None)
         self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
@@ -495,11 +529,14 @@ class Session(_Handle):
 
     def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, logit_bias=None, presence_penalty=0,
                  frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
-        """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling; ends
-        before one of `stop`. The kernel goes on by itself for up to steps_per_launch of them.
+        """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling.
+        A token of `stop` ends it and is not yielded. The kernel goes on by itself for up to steps_per_launch of them.
 
-        logit_bias: {id: value added to its logit}; presence_penalty and frequency_penalty: taken off the logit of each new
-        token, once and for each time; min_tokens: tokens before which none is of `stop`; allowed: the only ids there are."""
+        logit_bias: {id: value added to its logit}.
+        presence_penalty, frequency_penalty: taken off the logit of each new token, once and for each time.
+        min_tokens: tokens before which none is of `stop`.
+        allowed: the only ids that may be sampled.
+        """
         tokens, chunk = list(tokens), chunk or self.max_tokens
         if not tokens:
             raise Error("no tokens to go on from")
@@ -542,23 +579,27 @@ class Reason(enum.IntEnum):
 Progress = collections.namedtuple("Progress", "id tokens logprobs")
 # A finished request. reason: a Reason; error: an Error, or None; cached_tokens: of the prompt, from the prefix cache.
 Outcome = collections.namedtuple("Outcome", "id tokens logprobs reason error cached_tokens")
-# What an engine has now, and counts since it was opened.
+# Stats has what an engine holds now, and counts since it was opened.
 Stats = collections.namedtuple("Stats", "running waiting pages pages_used clock launches steps rows preemptions "
                                         "prefix_queries prefix_hits")
 
 
 class Engine(_Handle):
-    """Continuous batching over a session (docs/engine.md): requests join and leave between launches, and each gets the
-    tokens that it would get alone. Session.engine() opens one."""
+    """Continuous batching over a session (docs/engine.md). Requests join and leave between launches, and each gets
+    the tokens that it would get alone. Session.engine() opens one."""
 
     def submit(self, prompt, max_new_tokens=16, stop=(), logprobs=None, logit_bias=None, allowed=None, min_tokens=0,
                presence_penalty=0, frequency_penalty=0, priority=0, stream=False, ignore_engine_stops=False,
                arrive_at_step=0, name=None, **sampling):
-        """Hands in a request and returns its id: 0, 1, … One that can never run has an outcome with its error at once.
+        """Hands in a request and returns its id: 0, 1, … A request that can never run has an outcome with its error
+        at once.
 
-        logprobs, logit_bias, allowed, min_tokens, the penalties and sampling: as in Session.generate and Session.sample.
-        priority: a smaller number runs earlier; stream: progress() has its tokens as they come. Error with Status.FULL:
-        submit it again later."""
+        logprobs, logit_bias, allowed, min_tokens, penalties, sampling: those of Session.generate and Session.sample.
+        priority: a smaller number runs earlier.
+        stream: progress() has its tokens as they come.
+
+        An Error with Status.FULL means that the request can be submitted again later.
+        """
         sampling, prompt, stops = Sampling(**sampling), _ints(prompt), _ints(stop)
         if logprobs is not None:
             sampling.logprobs = 1 + logprobs

@@ -1,4 +1,4 @@
-// The memory and the work of one rendering, both bounded.
+// The arena bounds the memory and the work of one rendering.
 #pragma once
 
 #include <cstdint>

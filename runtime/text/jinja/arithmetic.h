@@ -1,4 +1,4 @@
-// Arithmetic operators on values of any type.
+// Arithmetic operators take values of any type.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The syntax tree of a template.
+// A template is parsed into this syntax tree.
 #pragma once
 
 #include <cstdint>

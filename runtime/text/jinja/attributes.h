@@ -1,4 +1,4 @@
-// Attributes, items and slices of values.
+// Values have attributes, items and slices.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Text formatted by the method format, as Python's str.format.
+// The method format formats text as Python's str.format does.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The arguments of a call, bound to parameters as Python binds them.
+// Arguments of a call are bound to parameters as Python binds them.
 #pragma once
 
 #include <optional>

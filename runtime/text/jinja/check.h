@@ -1,12 +1,12 @@
-// Names of filters and tests, checked before a template is rendered.
+// Names of filters and tests are checked before a template is rendered.
 #pragma once
 
 #include "runtime/text/jinja/ast.h"
 
 namespace mkrt::jinja {
 
-// Faults: a filter or a test that does not exist or is not supported. As in Jinja2, those inside of `if` and
-// of inline conditions are left to the rendering, which may never reach them.
+// Faults: a filter or a test that does not exist or is not supported. Names inside of `if` and of inline
+// conditions are left to the rendering, which may never reach them. Jinja2 does the same.
 void check_names(const Template& tree);
 
 }  // namespace mkrt::jinja

@@ -1,4 +1,4 @@
-// Methods of lists, tuples, dicts and cyclers.
+// Lists, tuples, dicts and cyclers have these methods.
 #include <algorithm>
 
 #include "runtime/text/jinja/call.h"

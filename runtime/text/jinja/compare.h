@@ -1,4 +1,4 @@
-// Truth, equality, order and membership, as in Python.
+// Truth, equality, order and membership are those of Python.
 #pragma once
 
 #include "runtime/text/jinja/arena.h"

@@ -1,4 +1,4 @@
-// Insertion and lookup in dicts.
+// Dicts are searched and added to by these functions.
 #pragma once
 
 #include "runtime/text/jinja/arena.h"

@@ -1,4 +1,4 @@
-// Expressions of a template, from tokens to trees.
+// Expressions of a template are parsed from tokens to trees.
 #pragma once
 
 #include <string_view>

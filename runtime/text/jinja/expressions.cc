@@ -1,4 +1,4 @@
-// Evaluation of expressions.
+// Expressions are evaluated here.
 #include <utility>
 
 #include "runtime/text/jinja/arithmetic.h"

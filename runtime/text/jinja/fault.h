@@ -1,4 +1,4 @@
-// The error of a template, thrown inside this folder and caught by chat_template.cc.
+// A template's error is thrown inside this folder and caught by chat_template.cc.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Filters, such as `value | join(", ")`.
+// Filters stand behind a bar, such as `value | join(", ")`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Values in fields of a given width, precision and type, as Python's format() writes them.
+// Values are written in fields of a given width, precision and type, as Python's format() writes them.
 #pragma once
 
 #include <cstdint>

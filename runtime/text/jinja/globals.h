@@ -1,4 +1,4 @@
-// Functions that every template sees: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
+// Every template sees these functions: range, dict, namespace, cycler, joiner, raise_exception, strftime_now.
 #pragma once
 
 #include <string_view>

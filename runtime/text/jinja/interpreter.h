@@ -1,4 +1,4 @@
-// Evaluation of a template's syntax tree.
+// The interpreter evaluates a template's syntax tree.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Iteration over values.
+// Values are iterated over.
 #pragma once
 
 #include <functional>

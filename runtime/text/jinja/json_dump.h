@@ -1,4 +1,4 @@
-// The filter tojson.
+// The filter tojson writes a value as JSON.
 #pragma once
 
 #include "runtime/text/jinja/call.h"

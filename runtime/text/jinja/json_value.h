@@ -1,4 +1,4 @@
-// JSON documents as values of templates.
+// JSON documents become values of templates.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Iterators that begin their work with their first element, and paths of attributes.
+// Some iterators begin their work with their first element. Paths lead to attributes of attributes.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Tokens of a template, with blocks trimmed as the environment of transformers asks for.
+// A template is cut into tokens, with blocks trimmed as the environment of transformers asks for.
 #pragma once
 
 #include <cstdint>

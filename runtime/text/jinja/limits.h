@@ -1,4 +1,4 @@
-// Limits of templates. A template comes with a checkpoint, so nobody vouches that it ends or stays small.
+// Templates have limits. A template comes with a checkpoint, so nobody vouches that it ends or stays small.
 #pragma once
 
 #include <cstddef>

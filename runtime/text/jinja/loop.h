@@ -1,4 +1,4 @@
-// The variable `loop` of a for statement.
+// A for statement has the variable `loop`.
 #pragma once
 
 #include "runtime/text/jinja/arena.h"

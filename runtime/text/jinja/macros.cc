@@ -1,4 +1,4 @@
-// Calls of macros and of other values.
+// Macros and other values are called here.
 #include <algorithm>
 
 #include "runtime/text/jinja/dict.h"

@@ -1,4 +1,4 @@
-// Methods of text and of collections.
+// Text and collections have methods.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Names of a template: where their values are, and assignments to them.
+// Names of a template have a place for their value, and can be assigned to.
 #include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/globals.h"

@@ -1,4 +1,4 @@
-// Arithmetic of templates, as Python's. Integers have 64 bits, and what exceeds them is an error.
+// Numbers of templates follow Python's arithmetic. Integers have 64 bits, and what exceeds them is an error.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Filters that make numbers, and the filter default.
+// These filters make numbers; the filter default is here, too.
 #include <cmath>
 
 #include "runtime/text/jinja/call.h"

@@ -1,4 +1,4 @@
-// Numbers read from text as Python's int() and float() read them.
+// Numbers are read from text as Python's int() and float() read them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// From the source of a template to its syntax tree.
+// A template's source is parsed into its syntax tree.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Text formatted by the operator %, as Python's.
+// The operator % formats text as Python's does.
 #pragma once
 
 #include "runtime/text/jinja/arena.h"

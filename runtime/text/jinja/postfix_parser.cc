@@ -1,4 +1,4 @@
-// What follows a value in an expression: attributes, items, calls, filters and tests.
+// Attributes, items, calls, filters and tests follow a value in an expression.
 #include <utility>
 
 #include "runtime/text/jinja/expression_parser.h"

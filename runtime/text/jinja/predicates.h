@@ -1,4 +1,4 @@
-// Tests, such as `value is defined`.
+// Tests stand behind `is`, such as `value is defined`.
 #pragma once
 
 #include <cstdint>

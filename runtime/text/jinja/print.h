@@ -1,4 +1,4 @@
-// Values as text: str() and repr() of Python.
+// Values become text as by str() and repr() of Python.
 #pragma once
 
 #include <string>

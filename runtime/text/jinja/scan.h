@@ -1,4 +1,4 @@
-// Single tokens inside the tags of a template: names, numbers, strings and operators.
+// Tags of a template hold single tokens: names, numbers, strings and operators.
 #pragma once
 
 #include <cstddef>

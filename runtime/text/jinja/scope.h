@@ -1,4 +1,4 @@
-// The values of a scope's names while a template is rendered.
+// A scope holds the values of its names while a template is rendered.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Splitting, replacing and stripping of text, as the methods of Python's str do it.
+// Text is split, replaced and stripped as the methods of Python's str do it.
 #pragma once
 
 #include <cstdint>

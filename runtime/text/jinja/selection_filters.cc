@@ -1,4 +1,4 @@
-// Filters that apply other filters and tests to elements.
+// These filters apply other filters and tests to elements.
 #include <utility>
 
 #include "runtime/text/jinja/call.h"

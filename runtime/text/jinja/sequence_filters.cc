@@ -1,4 +1,4 @@
-// Filters that go through the elements of a value.
+// These filters go through the elements of a value.
 #include <algorithm>
 #include <memory>
 

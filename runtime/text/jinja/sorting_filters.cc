@@ -1,4 +1,4 @@
-// Filters that compare elements with each other.
+// These filters compare elements with each other.
 #include <list>
 
 #include "runtime/text/jinja/call.h"

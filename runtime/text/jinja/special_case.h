@@ -1,4 +1,4 @@
-// Characters whose upper case has several characters.
+// Some characters have an upper case of several characters.
 #pragma once
 
 namespace mkrt::jinja {

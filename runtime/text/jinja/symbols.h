@@ -1,4 +1,4 @@
-// Which names each scope of a template holds, and where their first values come from.
+// Each scope of a template declares its names, and where their first values come from.
 #pragma once
 
 #include <cstdint>

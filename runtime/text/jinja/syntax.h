@@ -1,4 +1,4 @@
-// Nodes of the syntax tree as the parsers make them, with bounds on their depth.
+// The parsers make nodes of the syntax tree, with bounds on their depth.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Text by code points, with Python's notions of white space, lines and letter case.
+// Text consists of code points, with Python's notions of white space, lines and letter case.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Filters that make text.
+// These filters make text.
 #include <algorithm>
 
 #include "runtime/text/jinja/arithmetic.h"

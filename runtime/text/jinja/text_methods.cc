@@ -1,4 +1,4 @@
-// Methods of text: letter case, padding, kinds of characters, joins and formats.
+// These methods of text handle letter case, padding, kinds of characters, joins and formats.
 #include <algorithm>
 
 #include "runtime/text/jinja/brace_format.h"

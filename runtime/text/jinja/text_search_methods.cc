@@ -1,4 +1,4 @@
-// Methods of text: finding, counting, replacing, splitting and stripping.
+// These methods of text find, count, replace, split and strip.
 #include <algorithm>
 
 #include "runtime/text/jinja/call.h"

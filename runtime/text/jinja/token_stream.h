@@ -1,4 +1,4 @@
-// The tokens of a template, with the next one in view.
+// A token stream has the tokens of a template, with the next one in view.
 #pragma once
 
 #include <cstdint>

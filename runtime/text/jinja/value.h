@@ -1,4 +1,4 @@
-// Values of templates, with the semantics of Python's.
+// Values of templates have the semantics of Python's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Calls of engines with sizes, lists and handles that are wrong, in a wrong order, and from two threads.
+// Engines are called with sizes, lists and handles that are wrong, in a wrong order, and from two threads.
 #include <atomic>
 #include <thread>
 

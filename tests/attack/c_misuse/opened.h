@@ -1,4 +1,4 @@
-// A model on the processor through the C interface, and calls that must fail.
+// A model is opened on the processor through the C interface, for calls that must fail.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ struct Compiled {
 };
 const Compiled& compiled();
 
-// The same model for the emulator, with its kernels.
+// Emulated is the same model for the emulator, with its kernels.
 struct Emulated {
   HostArtefact host;
   std::string manifest;

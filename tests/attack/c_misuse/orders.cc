@@ -1,4 +1,4 @@
-// Calls in a wrong order, on closed handles, and with sizes and numbers out of range.
+// Functions are called in a wrong order, on closed handles, and with sizes and numbers out of range.
 #include <cstdint>
 
 #include "tests/attack/c_misuse/opened.h"

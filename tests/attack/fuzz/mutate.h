@@ -1,4 +1,4 @@
-// Mutants of valid text: fields replaced, lines and tokens moved, bytes changed.
+// Mutants are made of valid text: fields are replaced, lines and tokens moved, bytes changed.
 #pragma once
 
 #include <cstdint>

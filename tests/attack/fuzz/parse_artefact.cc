@@ -1,4 +1,4 @@
-// Parsers of manifests and artefacts' files. Valid inputs describe a model of two grids.
+// Manifests and artefacts' files are parsed here. Valid inputs describe a model of two grids.
 #include <elf.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Parsers of a model's description.
+// A model's description is parsed here.
 #include "frontend/generation.h"
 #include "frontend/json.h"
 #include "frontend/op_graph.h"

@@ -1,4 +1,4 @@
-// Parsers of what libmkrt reads.
+// libmkrt's inputs are parsed here.
 #include <cstring>
 
 #include "runtime/abi/abi.h"

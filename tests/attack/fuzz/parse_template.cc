@@ -1,4 +1,4 @@
-// The parser of chat templates, and the rendering of what it accepts.
+// Chat templates are parsed, and rendered if they are accepted.
 #include <nlohmann/json.hpp>
 
 #include "runtime/text/chat_template.h"

@@ -1,4 +1,4 @@
-// Every parser of input that a user hands to mkc or libmkrt, as a function of bytes.
+// A parser of input that a user hands to mkc or libmkrt is a function of bytes here.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct Parser {
 std::span<const Parser> parsers();
 const Parser* find_parser(std::string_view name);  // nullptr: there is none of that name
 
-// Parsers of model descriptions:
+// These functions parse model descriptions.
 void run_family(std::string_view input);
 void run_model_file(std::string_view input);
 void run_config(std::string_view input);

@@ -1,4 +1,4 @@
-// Rules that hold for a schedule whatever the step: memory, counters, ring, placements, symbols.
+// These rules hold for a schedule whatever the step: memory, counters, ring, placements, symbols.
 #pragma once
 
 #include "ir/schedule.h"

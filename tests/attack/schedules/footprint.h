@@ -47,7 +47,7 @@ void touches_of_lookup(const Schedule& s, const Step& step, GridId grid, std::ve
 // Returns how many positions a partial of the grid's attention has.
 int64_t part_positions_of(const Schedule& s, const Step& step, const TaskGrid& grid);
 
-// A row block of an append, attend or combine task.
+// RowBlock is the row block of an append, attend or combine task.
 struct RowBlock {
   int64_t request, first_row, rows, kv_len;
   int64_t context, step_rows;  // context and rows of the request

@@ -1,4 +1,4 @@
-// Edits of the counts that events expect, and of their cells.
+// These edits change the counts that events expect, and their cells.
 #include <algorithm>
 
 #include "ir/values.h"

@@ -1,4 +1,4 @@
-// Edits of slots, arenas, counters and the ring.
+// These edits change slots, arenas, counters and the ring.
 #include <algorithm>
 
 #include "tests/attack/schedules/mutate.h"

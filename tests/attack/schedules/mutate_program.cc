@@ -1,4 +1,4 @@
-// Edits of symbols, coordinates, attributes, shapes and the order of grids.
+// These edits change symbols, coordinates, attributes, shapes and the order of grids.
 #include <algorithm>
 
 #include "ir/values.h"

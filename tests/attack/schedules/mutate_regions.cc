@@ -1,4 +1,4 @@
-// Edits of what grids declare that they read and write, and of which tensors.
+// These edits change what grids declare that they read and write, and of which tensors.
 #include <algorithm>
 
 #include "tests/attack/schedules/mutate.h"

@@ -1,4 +1,4 @@
-// Edits of the segments of streams, and of how grids are placed.
+// These edits change the segments of streams, and how grids are placed.
 #include <algorithm>
 
 #include "tests/attack/schedules/mutate.h"

@@ -1,4 +1,4 @@
-// Edits of waits and notifications.
+// These edits change waits and notifications.
 #include <algorithm>
 
 #include "ir/values.h"

@@ -1,4 +1,4 @@
-// Random numbers of an attack. One seed gives the same mutants everywhere.
+// An attack draws random numbers from a seed. One seed gives the same mutants everywhere.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Stages of the ring that a run of tasks takes, and that it holds at once. They are written from
+// A run of tasks takes stages of the ring, and holds some at once. They are written from
 // codegen/device/stream.cc and the loops that drain the stages.
 #pragma once
 

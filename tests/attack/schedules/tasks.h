@@ -1,4 +1,4 @@
-// The tasks of all grids at one step.
+// Each grid has its tasks at one step.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Ways to tamper with an artefact, each a numbered list of mutants.
+// An artefact can be tampered with in several ways, each a numbered list of mutants.
 #pragma once
 
 #include <memory>

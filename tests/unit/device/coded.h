@@ -1,4 +1,5 @@
-// Packed weights of any format, element by element, by the places that runtime/abi/packing.h defines.
+// Packed weights of any format are written element by element, at the places that runtime/abi/packing.h
+// defines.
 #pragma once
 
 #include <cmath>

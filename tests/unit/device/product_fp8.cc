@@ -15,8 +15,8 @@ double nearest_e4m3(double v) {
   return std::clamp(std::nearbyint(v / spacing) * spacing, -448.0, 448.0);
 }
 
-// Rounds a row to 8-bit floats. The columns that a K slice has in a tile share a scale, a power of 2 that
-// puts the greatest magnitude between 128 and 256.
+// Rounds a row to 8-bit floats. The columns that a K slice has in a tile share a scale. The scale is a power
+// of 2 that puts the greatest magnitude between 128 and 256.
 void round_to_fp8(const PackedShape& s, std::vector<double>& row) {
   const size_t of_k_slice = s.padded_cols / mkrt::kKSlices, of_tile = s.tile_cols / mkrt::kKSlices;
   for (size_t begin = 0; begin < row.size();) {

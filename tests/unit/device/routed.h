@@ -1,4 +1,4 @@
-// The outputs of route, for tests of route and of the bodies that read them.
+// Tests of route, and of the bodies behind it, share route's outputs.
 #pragma once
 
 #include <cmath>

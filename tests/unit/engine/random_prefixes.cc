@@ -1,4 +1,4 @@
-// Random requests that share prefixes, over pools that are too small for all of them.
+// Random requests share prefixes, over pools that are too small for all of them.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a request may ask for, and what its sender sees of it.
+// These tests check what a request may ask for, and what its sender sees of it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A worker of the processor, for tests of single bodies.
+// Tests of single bodies run on this worker of the processor.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// A shared object with the symbols of a kernel for the processor. Each worker writes its number behind
+// This shared object has the symbols of a kernel for the processor. Each worker writes its number behind
 // MKC_ANSWER, and mk_pack() does the same.
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// A struct of the C interface that has grown by a version.
+// These tests check a struct of the C interface that has grown by a version.
 #include "runtime/c_api/versions.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Tests of row blocks, partials and windows of fused attention.
+// These tests check row blocks, partials and windows of fused attention.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

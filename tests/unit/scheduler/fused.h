@@ -1,4 +1,4 @@
-// Fused programs as text, for tests of fusion.
+// Tests of fusion compare fused programs as text.
 #pragma once
 
 #include <string>

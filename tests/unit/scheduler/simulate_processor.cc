@@ -1,4 +1,4 @@
-// Steps of a processor in the simulation.
+// These tests simulate steps of a processor.
 #include <doctest/doctest.h>
 
 #include "scheduler/place/place.h"

@@ -1,4 +1,4 @@
-// Texts, log-probabilities and chunks of answers.
+// These tests check texts, log-probabilities and chunks of answers.
 #include <doctest/doctest.h>
 
 #include "tools/serve/answer_json.h"

@@ -1,5 +1,5 @@
-// Messages between a server and the process of its device: what is written is what is read, and nothing else
-// is taken for it.
+// These tests check that messages between a server and its device's process arrive as sent, and that nothing
+// else is taken for one.
 #include "tools/serve/device_link.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// A server whose model is a FakeModel, for tests of what takes time or goes wrong. Arguments are NAME=NUMBER:
+// This server's model is a FakeModel, for tests of what takes time or goes wrong. Arguments are NAME=NUMBER:
 // step_ms, fail_at (a launch), max_requests, max_waiting, request_timeout, client_timeout, grace,
 // max_connections, max_body_bytes, load_ms, traced, trace_fails. Prints the port.
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Bodies of requests: what is read, and what each wrong body is told.
+// These tests check what is read of request bodies, and what each wrong body is told.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Templates, conversations and expected texts of tests/oracle/make_chat_template_vectors.py.
+// Fixtures are templates, conversations and expected texts of tests/oracle/make_chat_template_vectors.py.
 #pragma once
 
 #include <doctest/doctest.h>

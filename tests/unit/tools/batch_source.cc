@@ -1,4 +1,4 @@
-// Batch files that are pipes.
+// These tests read batch files that are pipes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The parts of mkc chat: history, answers, and where models are looked for.
+// These tests check the parts of mkc chat: history, answers, and where models are looked for.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Bars of a report's timeline: their numbers, and how many are joined where there are too many.
+// These tests check bars of a report's timeline: their numbers, and how many are joined where there are too
+// many.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

@@ -8,7 +8,7 @@
 mkc computes the logits; transformers' own logits processors, stopping criteria and draws do the rest. Greedy tokens are those of
 stock generation, except where its two largest logits are closer than the rounding of the weights' type.
 
-What mkc cannot run goes to stock generation. The logger "mkc.transformers" says the reason, once for each.
+Generation that mkc cannot run is stock generation. The logger "mkc.transformers" says the reason, once for each.
 """
 from __future__ import annotations
 

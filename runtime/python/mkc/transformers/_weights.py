@@ -1,7 +1,7 @@
-"""From a model in memory to a compiled model of mkc: which checkpoint has its weights.
+"""A model in memory becomes a compiled model of mkc by a checkpoint that has its weights.
 
-mkc reads weights from files. A model whose weights are those of the directory it was loaded from uses that directory. Any other model
-is saved by save_pretrained() into the cache, in a folder named by a hash of config and weights.
+mkc reads weights from files. A model whose weights are those of the directory it was loaded from uses that directory.
+Any other model is saved by save_pretrained() into the cache, in a folder named by a hash of config and weights.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From launches to what vLLM's scheduler takes."""
+"""Results of launches become what vLLM's scheduler takes."""
 import numpy as np
 from vllm.v1.outputs import AsyncModelRunnerOutput, LogprobsLists, ModelRunnerOutput
 

@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(eq=False)
 class Part:
-    """What a step does for one request: rows of tokens[begin:end]."""
+    """The share of a step that one request has: rows of tokens[begin:end]."""
     request: Request
     begin: int
     end: int

@@ -1,4 +1,4 @@
-"""From vLLM's SamplingParams to what a launch of mkc samples (docs/sampling.md). The kernel applies all of it.
+"""vLLM's SamplingParams become the settings of a launch's samples (docs/sampling.md). The kernel applies all of them.
 
 The order is that of vLLM's sampler: allowed ids, logit bias and least number of tokens, the penalties, bad words.
 """

@@ -1,4 +1,4 @@
-"""What vLLM's settings must be, checked when vLLM starts. Everything else is refused with the reason."""
+"""vLLM's settings are checked when vLLM starts. Settings that mkc does not support are refused with the reason."""
 import logging
 import os
 from pathlib import Path
