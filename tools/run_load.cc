@@ -14,6 +14,7 @@
 namespace mkc {
 namespace {
 
+constexpr uint32_t kQuickTokens = 30;             // new tokens of a text up to which HostOptions::quick pays
 constexpr std::string_view kPlacePass = "place";  // the pass that makes a schedule
 
 // Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
@@ -56,12 +57,18 @@ Result<BuiltCubin> build_for_gpu(const RunArguments& a, Compilation& c, const Pa
   return build_cubin(c, *assembler.value(), default_cache(), observer);
 }
 
+// Tells whether the run is one text of few tokens.
+bool is_short(const RunArguments& a) {
+  return (a.prompt || a.prompt_ids) && a.max_new_tokens && *a.max_new_tokens <= kQuickTokens;
+}
+
 // Compiles for the emulator and opens it.
 Status load_for_emulator(const RunArguments& a, Compilation& c, const PassObserver& observer,
                          Loaded& loaded) {
   if (Status status = run_passes(c, "", observer); !status.ok()) return status;
   HostOptions options;
   options.race = a.race;
+  options.quick = is_short(a);
   options.cache = default_cache();
   Result<HostArtefact> host = build_for_emulator(c, options);
   if (!host.ok()) return host.error();

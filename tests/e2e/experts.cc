@@ -93,6 +93,7 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
   for (const auto& [family, type] : {std::pair{"qwen3_moe", reference::Type::kF32},
                                      {"qwen3_moe", reference::Type::kBf16},
                                      {"gpt_oss", reference::Type::kBf16}}) {
+    const bool all = test::on_processor() || (type == reference::Type::kBf16 && family[0] == 'q');
     CAPTURE(family);
     CAPTURE(reference::type_name(type));
     Shape s = experts_of(family);
@@ -107,11 +108,12 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
       options.os_threads = static_cast<uint32_t>(seed);
       CHECK(same_bits(four.generate(kIds, 3, options), expected));
     }
+    CHECK(same_bits(test::Model(model, {3, true, false, 4}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(model, {3, false, true, 16}).generate(kIds, 3), expected));
+    if (!all) continue;  // the emulator meets the settings below once
     for (const uint32_t workers : {1u, 7u})
       CHECK(same_bits(test::Model(model, {workers, true, false, 16}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(model, {3, false, true, 16}).generate(kIds, 3), expected));
     CHECK(same_bits(test::Model(model, {3, true, true, 16}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(model, {3, true, false, 4}).generate(kIds, 3), expected));
     for (const bool bulk_copy : {true, false}) {
       test::Build claimed{3, bulk_copy, bulk_copy, 16};
       claimed.scheduler = Scheduler::kDynamic;

@@ -31,6 +31,10 @@ const char* target_asked() {
 
 }  // namespace
 
+Cache test_cache() {
+  return {MKC_BINARY_DIR "/tests/models"};
+}
+
 bool on_processor() {
   return target_asked() != nullptr;
 }
@@ -58,8 +62,8 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   } else {
     const Status status = run_passes(c);
     if (!status.ok()) FAIL(status.error().message);
-    host_ = value_of(
-        build_for_emulator(c, {.bulk_copy = build.bulk_copy, .race = build.race, .quick = build.quick}));
+    host_ = value_of(build_for_emulator(
+        c, {.bulk_copy = build.bulk_copy, .race = build.race, .quick = build.quick, .cache = test_cache()}));
   }
   config_hash_ = host_.artefact.manifest.config_hash;
   checkpoint_ = std::move(*c.checkpoint);

@@ -30,6 +30,10 @@ struct Build {
   bool quick = true;  // false for many steps: see HostOptions
 };
 
+// Returns the cache of machine code for the emulator. The tests of one build share it, so that equal
+// schedules compile once.
+Cache test_cache();
+
 // Opened is a session and the device it runs on.
 struct Opened {
   std::unique_ptr<mkrt::Device> device;

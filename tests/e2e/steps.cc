@@ -57,10 +57,12 @@ Generated generate(const test::Model& model, mkrt::GenerateOptions options, uint
   return out;
 }
 
+// On the emulator each model meets one way of sampling with all numbers of steps, and the others with two.
 TEST_CASE("however many steps a launch has, the tokens are the same") {
   for (const char* family : {"llama", "qwen3_moe"}) {
     CAPTURE(family);
     const test::Model model(weights(family, reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
+    const MkSampling& thorough = family == std::string("llama") ? kPenalised : kWarm;
     for (const MkSampling& sampling : {kGreedy, kWarm, kPenalised}) {
       mkrt::GenerateOptions options;
       options.max_new_tokens = 18;
@@ -68,10 +70,13 @@ TEST_CASE("however many steps a launch has, the tokens are the same") {
       const Generated one = generate(model, options, 1);
       CHECK(one.tokens.size() == 18);
       CHECK(one.position == 11 + 17);
-      for (const uint32_t steps : {2u, 5u, 16u, 100u}) {
+      const bool all = test::on_processor() || sampling.seed == thorough.seed;
+      for (const uint32_t steps : {5u, 100u, 2u, 16u}) {
+        if (!all && steps == 2) break;
         CAPTURE(steps);
         CHECK(generate(model, options, steps) == one);
       }
+      if (!all) continue;
       options.stop_ids = {one.tokens[6], -1};
       CHECK(generate(model, options, 16) == generate(model, options, 1));
       options.stop_ids = {};
@@ -243,6 +248,8 @@ TEST_CASE("the engine gives the same outcomes for any number of steps a launch")
   std::vector<mkrt::Outcome> expected;
   for (const mkrt::Preemption preemption : {mkrt::Preemption::kNone, mkrt::Preemption::kRecompute})
     for (const uint32_t steps : {1u, 2u, 5u, 16u}) {
+      const bool preempts = preemption != mkrt::Preemption::kNone;
+      if (!test::on_processor() && steps != 1 && preempts != (steps == 5)) continue;  // each number once
       CAPTURE(steps);
       test::Opened opened = model.open(session_options);
       mkrt::SessionStepper stepper(opened.session);

@@ -1,11 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "tests/reference/model.h"
 #include "tests/reference/rounding.h"
@@ -277,10 +280,36 @@ const char* type_name(Type t) {
   return t == Type::kF32 ? "float32" : t == Type::kF16 ? "float16" : "bfloat16";
 }
 
+namespace {
+
+// Normal draws normally distributed numbers by the polar method (Marsaglia and Bray 1964).
+// std::normal_distribution takes a logarithm of a long double for each uniform number.
+class Normal {
+ public:
+  explicit Normal(uint64_t seed) : random_(seed) {}
+  double operator()() {
+    if (std::optional<double> kept = std::exchange(kept_, std::nullopt)) return *kept;
+    double x = 0, y = 0, squares = 0;
+    do {
+      x = uniform(), y = uniform();
+      squares = x * x + y * y;
+    } while (squares > 1 || squares == 0);
+    const double scale = std::sqrt(-2 * std::log(squares) / squares);
+    kept_ = x * scale;
+    return y * scale;
+  }
+
+ private:
+  double uniform() { return 2 * (static_cast<double>(random_()) * 0x1p-64) - 1; }
+  std::mt19937_64 random_;
+  std::optional<double> kept_;
+};
+
+}  // namespace
+
 Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>& pull) {
   Model m{shape, {}};
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
+  Normal normal(seed);
   for (const Entry& e : entries_of(shape)) {
     std::vector<double>& w = m.weights[e.name];
     size_t count = 1;
@@ -291,8 +320,7 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
                          : e.name.ends_with("gate_up_proj_bias") ? shape.gate_bias_spread
                          : norm || e.shape.size() == 1 ? 0.1
                                                        : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
-    for (size_t i = 0; i < count; ++i)
-      w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
+    for (size_t i = 0; i < count; ++i) w.push_back(rounded((norm ? 1 : 0) + scale * normal(), shape.type));
     if (is_coded(shape, e) && e.shape.size() == 3)
       m.scales[e.name] = round_stacked(coder_of(shape), w, e.shape);
     else if (is_coded(shape, e))

@@ -37,16 +37,30 @@ Vector rounded_to_fp8(Vector v) {
 }
 
 // Returns y = W x + b, with x and y rounded.
+// Returns the products of a matrix's rows with x. Each sum goes in the order of x. Several sums go side by
+// side, as each addition waits for the one before.
+Vector products(const Vector& w, const Vector& x) {
+  constexpr size_t kBeside = 8;
+  Vector y(w.size() / x.size());
+  for (size_t n = 0; n < y.size(); n += kBeside) {
+    double sums[kBeside] = {};
+    const double* rows[kBeside];
+    for (size_t r = 0; r < kBeside; ++r) rows[r] = &w[std::min(n + r, y.size() - 1) * x.size()];
+    for (size_t k = 0; k < x.size(); ++k)
+      for (size_t r = 0; r < kBeside; ++r) sums[r] += rows[r][k] * x[k];
+    std::copy_n(sums, std::min(kBeside, y.size() - n), &y[n]);
+  }
+  return y;
+}
+
 Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding rounding) {
   const Vector& w = m.weights.at(name + ".weight");
   const auto bias = m.weights.find(name + ".bias");
   Vector in = rounded(x, rounding);
   if (rounding == Rounding::kFp8 && m.scales.contains(name + ".weight")) in = rounded_to_fp8(std::move(in));
-  Vector y(w.size() / x.size());
-  for (size_t n = 0; n < y.size(); ++n) {
-    for (size_t k = 0; k < x.size(); ++k) y[n] += w[n * x.size() + k] * in[k];
-    if (bias != m.weights.end()) y[n] += bias->second[n];
-  }
+  Vector y = products(w, in);
+  if (bias != m.weights.end())
+    for (size_t n = 0; n < y.size(); ++n) y[n] += bias->second[n];
   return rounded(std::move(y), rounding);
 }
 

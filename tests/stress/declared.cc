@@ -69,7 +69,7 @@ TinyModel with_experts() {
 
 void check_each_shrunk(const TinyModel& model, bool experts) {
   const Compiled compiled(model);
-  HostKernel kernel = compile_for_host(compiled.schedule, {.race = true, .quick = true});
+  HostKernel kernel = kernel_of(compiled, {.race = true, .quick = true});
   REQUIRE(run(compiled, kernel, two_steps()).error == "");
   const TaskProgram& program = compiled.schedule.program;
   int tried = 0;
@@ -113,7 +113,7 @@ TEST_CASE("the same of codes with scales of rows") {
 
 TEST_CASE("an access outside what is declared names thread, task, element, region and line") {
   const Compiled compiled(TinyModel{});
-  HostKernel kernel = compile_for_host(compiled.schedule, {.race = true, .quick = true});
+  HostKernel kernel = kernel_of(compiled, {.race = true, .quick = true});
   Schedule schedule = compiled.schedule;
   for (TaskGrid& grid : schedule.program.grids)
     if (grid.name == "embed") grid.writes[0].region[1].size = 60;

@@ -2,7 +2,9 @@
 
 #include <random>
 
+#include "tests/e2e/pipeline.h"
 #include "tools/artefact.h"
+#include "tools/build_ids.h"
 
 namespace mkc::test {
 namespace {
@@ -47,6 +49,12 @@ Compiled::Compiled(const TinyModel& model) {
   schedule = c.schedule();
   artefact = describe_for_emulator(c);
   checkpoint = std::move(*c.checkpoint);
+}
+
+HostKernel kernel_of(const Compiled& compiled, HostOptions options) {
+  options.cache = test_cache();
+  options.program = build_ids();
+  return compile_for_host(compiled.schedule, options);
 }
 
 Outcome run(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options) {

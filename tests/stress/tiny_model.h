@@ -45,6 +45,9 @@ struct Compiled {
   mkrt::Checkpoint checkpoint;
 };
 
+// Compiles the kernel for the emulator, or finds it in test_cache().
+HostKernel kernel_of(const Compiled& compiled, HostOptions options);
+
 struct RunOptions {
   mkrt::EmulatorDeviceOptions device;
   uint32_t requests = 1;
