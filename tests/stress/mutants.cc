@@ -92,9 +92,9 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
   for (const auto& group : groups) mutants.insert(mutants.end(), group.begin(), group.end());
   std::vector<std::vector<SiteEdit>> changes;
   for (const Mutant& mutant : mutants) changes.push_back(mutant.edits);
-  HostKernel kernel = compile_for_host(compiled.schedule, {bulk_copy, true, [&](llvm::Module& module) {
-                                                             apply_selectable(module, changes, &selected);
-                                                           }});
+  HostOptions host{.bulk_copy = bulk_copy, .race = true, .quick = true};
+  host.edit = [&](llvm::Module& module) { apply_selectable(module, changes, &selected); };
+  HostKernel kernel = compile_for_host(compiled.schedule, host);
   selected = 0;
   Outcome right;
   for (uint64_t seed = 0; seed < 4; ++seed) {

@@ -13,6 +13,11 @@ assembler=$(timeout 120 "$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$
 newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
 [[ $(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1) == GLIBC_2.34 ]] || { echo "needs $newest"; exit 1; }
 cd "$out"
+python3 - "$root/tools/bench/configs" <<'PY'
+import json, os, sys
+for name in (shape + mode for shape in os.listdir(sys.argv[1]) for mode in ("", "-kernels")):
+    assert json.load(open(f"compiled/{name}.json"))["spill_bytes"] == 0, f"{name} spills"
+PY
 export PATH=$build/assembler/bin:$PATH
 python3 check.py --device emulator --mkc "$build/mkc" --out emulated
 cp -r emulated again
