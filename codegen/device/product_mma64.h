@@ -83,6 +83,58 @@ struct SharedActivations {
   }
 };
 
+// Mma64Rows is what a warp multiplies between two barriers: `steps` k-steps of a tile from k-step `first` on,
+// by the activations in shared memory. words(s) is where the k-steps of the warp's strip s begin.
+template <class W, u32 Strips>
+struct Mma64Rows {
+  using X = typename W::X;
+  using Words = typename W::Words;
+  using Sums = Mma<X, 2>;
+  static constexpr u32 max = Mma64Share<Strips>::max;
+  // k-steps of a row of shared memory. A tile's part of a K slice has them once or more often.
+  static constexpr u32 row_steps = kRowBytes / X::bytes / TileKSlices<W>::step_cols;
+  const Mma64Share<Strips>& share;
+  SharedActivations rows;
+  u32 lane, first, steps;
+
+  MK_INLINE typename Sums::Operand operand(u32 step) const {
+    return rows.template operand<X>(lane, share.token, step);
+  }
+  // multiply() adds the products of all strips. Each operand is read once.
+  template <class At>
+  MK_INLINE void multiply(const At& words, Sums (&part)[max]) const {
+    MK_UNROLL
+    for (u32 i = 0; i < row_steps; ++i) {
+      if (i >= steps) continue;
+      const typename Sums::Operand x = operand(i);
+      MK_UNROLL
+      for (u32 s = 0; s < max; ++s) {
+        if (s >= share.count) continue;
+        part[s].step(W::unpack(words(s)[(first + i) * kWarpLanes + lane]), x);
+      }
+    }
+  }
+  // multiply_groups() multiplies one strip at a time, which needs one more set of sums. Operands are read
+  // again for each strip. behind(s) is the end of the k-steps of strip s.
+  template <class At, class Behind>
+  MK_INLINE void multiply_groups(const At& words, const Behind& behind, Sums (&part)[max]) const {
+    MK_UNROLL
+    for (u32 s = 0; s < max; ++s) {
+      if (s >= share.count) continue;
+      MK_ROLLED
+      for (u32 begin = 0; begin < steps; begin += W::group_steps) {
+        Sums of;
+        of.clear();
+        const Group with = TileKSlices<W>::group(lane, behind(s), (first + begin) / W::group_steps);
+        MK_UNROLL
+        for (u32 i = begin; i < begin + W::group_steps; ++i)
+          of.step(W::unpack(words(s)[(first + i) * kWarpLanes + lane], with), operand(i));
+        part[s].add_scaled(of, with.scales);
+      }
+    }
+  }
+};
+
 // drain_k_slices() drains a block's stages for the pass that begins at token `pass`. The loop takes the K
 // slices of the block's part one after the other. each(k_slice, sums) receives the sums of one K slice, for
 // all strips that a share may have. Fp8: activations become 8-bit floats on their way to shared memory.
@@ -93,15 +145,17 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   using Words = typename W::Words;
   using Sums = Mma<X, 2>;
   using Shape = TileKSlices<W>;
-  static_assert(Shape::full_cols * X::bytes == kRowBytes);
+  constexpr u32 row_steps = Mma64Rows<W, Strips>::row_steps;
+  static_assert(Shape::full_steps % row_steps == 0 && row_steps % W::group_steps == 0);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
   Chunks<kMma64Tokens> x(w, in, pass);
-  const auto load = [&](u32 k_slice, u32 tile) {
-    x.template load<X>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));
+  const auto load = [&](u32 k_slice, u32 tile, u32 step) {
+    x.template load<X>(w, Shape::col(a, k_slice, tile) + step * Shape::step_cols,
+                       Shape::steps(a, tile) - step);
   };
-  load(first, 0);
-  u32 turn = 0, taken = 0;  // `turn`: tiles so far; `taken`: tiles of the current stage
+  load(first, 0, 0);
+  u32 turn = 0, taken = 0;  // `turn`: rows of activations so far; `taken`: tiles of the current stage
   MK_ROLLED
   for (u32 k_slice = first; k_slice <= last; ++k_slice) {
     Sums part[Mma64Share<Strips>::max];
@@ -109,61 +163,48 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     for (Sums& p : part) p.clear();
     AS3 const Words* stage = nullptr;
     MK_ROLLED
-    for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
+    for (u32 tile = 0; tile < tiles; ++tile) {
       const u32 steps = Shape::steps(a, tile);
-      const SharedActivations rows(w, turn);
-      const Fp8Activations codes{rows.base};
-      if constexpr (Fp8)
-        codes.store(w, x);
-      else
-        x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { *(AS3 u32x4*)rows.at(token, chunk) = bits; });
-      consumer_barrier();
-      // The activations of the next tile load while this one is multiplied. The very last tile loads its K
-      // slice's first tile again, which nobody uses.
       const bool ends = tile + 1 == tiles;
-      load(ends ? min(k_slice + 1, last) : k_slice, ends ? 0 : tile + 1);
-      if (taken == 0) stage = (AS3 const Words*)acquire_stage(w);
       const auto words_of = [&](u32 s, u32 step) {
         return stage + Shape::words_at(a, tile, steps, share.first + s * share.apart, step);
       };
-      if constexpr (Fp8) {
-        const Fp8Operands<Sums> operands(codes, w.lane(), share.token);
-        MK_UNROLL
-        for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
-          if (s >= share.count) continue;
-          multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), part[s]);
-        }
-      } else if constexpr (W::grouped) {
-        // One strip at a time needs one more set of sums. Operands are read again for each strip.
-        MK_UNROLL
-        for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
-          if (s >= share.count) continue;
-          MK_ROLLED
-          for (u32 group = 0; group * W::group_steps < steps; ++group) {
-            Sums of;
-            of.clear();
-            const Group with = Shape::group(w.lane(), words_of(s, steps), group);
-            MK_UNROLL
-            for (u32 i = 0; i < W::group_steps; ++i) {
-              const u32 step = group * W::group_steps + i;
-              of.step(W::unpack(words_of(s, step)[w.lane()], with),
-                      rows.operand<X>(w.lane(), share.token, step));
-            }
-            part[s].add_scaled(of, with.scales);
-          }
-        }
-      } else {
-        MK_UNROLL
-        for (u32 i = 0; i < Shape::full_steps; ++i) {
-          if (i >= steps) continue;
-          const typename Sums::Operand operand = rows.operand<X>(w.lane(), share.token, i);
+      u32 step = 0;
+      bool more;
+      MK_ROLLED
+      do {
+        const SharedActivations rows(w, turn++);
+        const Fp8Activations codes{rows.base};
+        if constexpr (Fp8)
+          codes.store(w, x);
+        else
+          x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { *(AS3 u32x4*)rows.at(token, chunk) = bits; });
+        consumer_barrier();
+        // The next activations load while these are multiplied. The very last ones load their K slice's first
+        // ones again, which nobody uses.
+        more = Shape::full_steps > row_steps && step + row_steps < steps;
+        load(more || !ends ? k_slice : min(k_slice + 1, last),
+             more   ? tile
+             : ends ? 0
+                    : tile + 1,
+             more ? step + row_steps : 0);
+        if (taken == 0 && step == 0) stage = (AS3 const Words*)acquire_stage(w);
+        const auto words = [&](u32 s) { return words_of(s, 0); };
+        const Mma64Rows<W, Strips> here{share, rows, w.lane(), step, min(steps - step, row_steps)};
+        if constexpr (Fp8) {
+          const Fp8Operands<Sums> operands(codes, w.lane(), share.token);
           MK_UNROLL
           for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
             if (s >= share.count) continue;
-            part[s].step(W::unpack(words_of(s, i)[w.lane()]), operand);
+            multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), part[s]);
           }
+        } else if constexpr (W::grouped) {
+          here.multiply_groups(words, [&](u32 s) { return words_of(s, steps); }, part);
+        } else {
+          here.multiply(words, part);
         }
-      }
+        step += row_steps;
+      } while (more);
       if constexpr (W::scaled) {
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s)

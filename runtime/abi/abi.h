@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 15;
+constexpr uint32_t kAbiVersion = 16;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;

@@ -50,6 +50,7 @@ MKRT_CONSTEXPR uint32_t scale_size(ScaleType type) {
 }
 
 constexpr uint32_t kStripRows = 16;
+constexpr uint32_t kTileCols = 512;  // of a full tile. One of codes of 4 bits has twice as many.
 
 // The defaults are those of formats that matrix instructions multiply as 2-byte operands.
 struct WeightFormat {
@@ -61,10 +62,10 @@ struct WeightFormat {
   // multiply-adds, 2-byte types by matrix instructions.
   WeightType operand = WeightType::kBf16;
   uint32_t operand_bits = 16;
-  uint32_t tile_cols = 512;   // columns of a full tile
-  uint32_t step_cols = 16;    // columns of a k-step
-  uint32_t block_strips = 4;  // strips that products of few tokens multiply together
-  uint32_t scale_bytes = 0;   // of the rows' f32 scales behind each K slice of a strip; 0: rows have none
+  uint32_t tile_cols = kTileCols;  // columns of a full tile
+  uint32_t step_cols = 16;         // columns of a k-step
+  uint32_t block_strips = 4;       // strips that products of few tokens multiply together
+  uint32_t scale_bytes = 0;  // of the rows' f32 scales behind each K slice of a strip; 0: rows have none
   // Columns of a tile's part of a K slice share scales in groups. 0: no groups.
   uint32_t group_cols = 0;
   uint32_t group_rows = 1;  // rows that share a scale of a group
@@ -88,11 +89,9 @@ struct WeightFormat {
   }
 };
 
-// col_quantum() is what columns are padded to a multiple of: a quarter of a full tile, or a group of columns
-// in each K slice.
+// col_quantum() is what columns are padded to a multiple of: a k-step or a group of columns in each K slice.
 MKRT_CONSTEXPR uint32_t col_quantum(const WeightFormat& format) {
-  const uint32_t quarter = format.tile_cols / 4, groups = kKSlices * format.group_cols;
-  return quarter > groups ? quarter : groups;
+  return kKSlices * (format.grouped() ? format.group_cols : format.step_cols);
 }
 
 // integer_format() is a format of integers whose groups have `group_cols` columns. Their scales are f16, and
@@ -101,6 +100,7 @@ MKRT_CONSTEXPR WeightFormat integer_format(const char* name, uint32_t bits, uint
   return {.name = name,
           .bits = bits,
           .code = CodeType::kInteger,
+          .tile_cols = bits == 4 ? 2 * kTileCols : kTileCols,
           .scale_bytes = 64,
           .group_cols = group_cols,
           .zeros = zeros};
@@ -144,12 +144,14 @@ MKRT_CONSTEXPR WeightFormat weight_format(WeightType type) {
       return {.name = "mxfp4",
               .bits = 4,
               .code = CodeType::kE2m1,
+              .tile_cols = 2 * kTileCols,
               .group_cols = 32,
               .group_scale = ScaleType::kE8m0};
     case kNvfp4:
       return {.name = "nvfp4",
               .bits = 4,
               .code = CodeType::kE2m1,
+              .tile_cols = 2 * kTileCols,
               .scale_bytes = 64,
               .group_cols = 16,
               .group_scale = ScaleType::kE4m3};

@@ -30,21 +30,21 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
     case kE4m3Block:
       return {172, 0, 0, 172};
     case kInt4:
-      return {126, 0, 0, 120};
+      return {105, 0, 0, 120};
     case kInt4Group32:
-      return {142, 0, 0, 140};
+      return {121, 0, 0, 140};
     case kInt4Zero:
-      return {133, 0, 0, 127};
+      return {112, 0, 0, 127};
     case kInt4ZeroGroup32:
-      return {156, 0, 0, 154};
+      return {135, 0, 0, 154};
     case kInt8:
       return {192, 0, 0, 185};
     case kInt8Group32:
       return {214, 0, 0, 210};
     case kMxfp4:
-      return {152, 0, 0, 164};
+      return {134, 0, 0, 164};
     case kNvfp4:
-      return {190, 0, 0, 204};
+      return {169, 0, 0, 204};
   }
   return {};
 }

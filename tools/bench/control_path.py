@@ -124,6 +124,9 @@ def control_path(sass):
             "poll_to_product": summary(to_product)}
 
 
+MATRIX = ("HMMA", "QMMA", "HGMMA", "QGMMA")  # mma.sync and wgmma, of 2-byte types and of 8-bit floats
+
+
 def fullest(code, following, begin, end):
     """The way through a loop's body with the most matrix instructions, and among such ways the shortest."""
     best = {begin: (0, 0, None)}
@@ -132,7 +135,7 @@ def fullest(code, following, begin, end):
             continue
         matrix, length, _ = best[at]
         for to in following[at]:
-            found = (matrix + code[to].opcode.startswith("HMMA"), length - 1, at)
+            found = (matrix + code[to].opcode.startswith(MATRIX), length - 1, at)
             if at < to <= end and (to not in best or found[:2] > best[to][:2]):
                 best[to] = found
     way = [end] if end in best else []
@@ -142,7 +145,7 @@ def fullest(code, following, begin, end):
 
 
 def matrix_loops(sass):
-    """Returns three counts of each loop with mma.sync of its own: the matrix instructions of its fullest way, its
+    """Returns counts of each loop with matrix instructions of its own: those of its fullest way by name, its
     instructions, and its issue slots. Instructions that convert packed floats take two slots. Loops that take stages
     of the ring wait for an mbarrier."""
     code, following = instructions(sass)
@@ -152,10 +155,10 @@ def matrix_loops(sass):
         for at in range(loop[0], loop[1] + 1):
             owner.setdefault(at, loop)
     found = []
-    for loop in sorted({owner[at] for at in where(code, "HMMA") if at in owner}):
+    for loop in sorted({owner[at] for at in where(code, "|".join(MATRIX)) if at in owner}):
         opcodes = [code[at].opcode for at in fullest(code, following, *loop)]
         of = collections.Counter(opcode.split(".")[0] for opcode in opcodes)
-        found.append({"matrix": of["HMMA"], "instructions": len(opcodes), "slots": len(opcodes) + of["F2FP"],
+        found.append({**{name: of[name] for name in MATRIX if of[name]}, "instructions": len(opcodes), "slots": len(opcodes) + of["F2FP"],
                       "global": of["LDG"], "shared": of["LDS"], "ring": of["SYNCS"] > 0})
     return found
 

@@ -109,7 +109,7 @@ TEST_CASE("a checkpoint holds one matrix for each expert, all of which are taken
 TEST_CASE("the configs of Qwen3-30B-A3B, Mixtral 8x7B and gpt-oss-20b become ops") {
   for (const auto& [name, layers] : {std::pair{"/tools/bench/configs/qwen3-30b-a3b", 48},
                                      {"/tests/fixtures/configs/mixtral-8x7b", 32},
-                                     {"/tests/fixtures/configs/gpt-oss-20b", 24}}) {
+                                     {"/tools/bench/configs/gpt-oss-20b", 24}}) {
     CAPTURE(name);
     const auto request = read_request(std::string(MKC_SOURCE_DIR) + name);
     REQUIRE_MESSAGE(request.ok(), (request.ok() ? "" : request.error().message));
