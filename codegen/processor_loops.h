@@ -16,12 +16,13 @@ struct ProcessorLoops {
   // many multiply-adds these were, or 0 where the instruction set has no such dot products.
   uint64_t (*multiply_add)(bool bf16, uint64_t rounds);
 
-  // Multiplies `strips` strips of `cols` columns with one token, or with as many as go through strips
-  // together. `cols` is a multiple of the format's tile_cols. `x` has room for kGroup rows of f32, each with
-  // 64 columns more. `sums` has room for 16 sums of kGroup tokens of each strip. Returns how many
-  // multiply-adds these were.
-  uint64_t (*product)(mkrt::WeightType type, bool group, uint32_t strips, uint32_t cols, const char* weights,
-                      char* x, float* sums);
+  // Multiplies `strips` strips of `cols` columns with one token, with as many as go through strips together,
+  // or with kMany, for which weights are unpacked once. `cols` is a multiple of the format's tile_cols. `x`
+  // has room for kMany rows of f32, each with 64 columns more, and for kUnpackedBytes behind these. `sums`
+  // has room for 16 sums of kMany tokens of each strip. Returns how many multiply-adds these were.
+  enum class Tokens : uint32_t { kOne, kGroup, kMany };
+  uint64_t (*product)(mkrt::WeightType type, Tokens tokens, uint32_t strips, uint32_t cols,
+                      const char* weights, char* x, float* sums);
   // Attends with one query row, or with as many as go through keys together, to kAttendPositions positions of
   // kAttendColumns columns, 16 on a page. `stride` is the bytes from one position to the next of keys and of
   // values. `pages` are the numbers of the positions' pages. `memory` has kAttendBytes of room. Returns how
@@ -30,6 +31,7 @@ struct ProcessorLoops {
                      const uint32_t* pages, char* memory);
 
   static constexpr uint32_t kGroup = 8;  // most tokens or rows that go together
+  static constexpr uint32_t kMany = 48, kUnpackedBytes = 48 * 1024;
   static constexpr uint32_t kAttendBytes = 1 << 17, kAttendPositions = 256, kAttendColumns = 128,
                             kAttendPages = kAttendPositions / 16;
 };

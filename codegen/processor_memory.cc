@@ -25,7 +25,8 @@ uint32_t processor_bytes(const Schedule& schedule) {
     padded_cols = std::max(padded_cols, mkrt::packed_shape(1, cols, weight_type(weight)).padded_cols);
   }
   const auto tokens = static_cast<uint64_t>(program.symbols[step_symbols(program.symbols).tokens].bounds.hi);
-  return static_cast<uint32_t>(mk::kRowsOffset + tokens * (padded_cols + kRowGap) * sizeof(float));
+  return static_cast<uint32_t>(mk::kRowsOffset +
+                               (tokens + mk::kSpareRows) * (padded_cols + kRowGap) * sizeof(float));
 }
 
 }  // namespace mkc

@@ -1,7 +1,7 @@
 // The loops of codegen/processor_loops.h are compiled here for one instruction set. Products are those of the
 // task bodies. The build names MK_LOOPS and MK_ATTEND_LOOP, and the namespace, after the instruction set. No
 // two instruction sets therefore share an inline function.
-#include "codegen/processor/product.h"
+#include "codegen/processor/product_unpacked.h"
 #include "codegen/processor_loops.h"
 
 namespace mk {
@@ -77,14 +77,42 @@ u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sum
   return (u64)strips / kMost * kMost * kStripRows * cols * Tokens;
 }
 
-u64 product(WeightType type, bool group, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+template <class W>
+u64 multiply_many(u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+  constexpr u32 kMany = ProcessorLoops::kMany;
+  static_assert(kUnpackedBytes <= ProcessorLoops::kUnpackedBytes && kMany > kGroupTokens);
+  const Rows<W> rows(x, cols);
+  UnpackedChunk& chunk = *(UnpackedChunk*)(x + (u64)kMany * (cols + 64) * sizeof(f32));
+  const u64 strip_bytes = packed_shape(kStripRows, cols, W::type).strip_bytes;
+  const UnpackedProduct<W> product{chunk, rows, kMany, strip_bytes, 0, kKSlices};
+  for (u32 strip = 0; strip < strips; ++strip)
+    product.run(
+        weights + strip * strip_bytes,
+        [&](u32 token, f32x16 sum) { store(sums + (strip * kMany + token) * kStripRows, sum); },
+        [](u32, u32, f32x16) {});
+  return (u64)strips * kStripRows * cols * kMany;
+}
+
+template <class W>
+u64 product_of(ProcessorLoops::Tokens tokens, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+  switch (tokens) {
+    case ProcessorLoops::Tokens::kOne:
+      return multiply_strips<W, 1>(strips, cols, weights, x, sums);
+    case ProcessorLoops::Tokens::kGroup:
+      return multiply_strips<W, kGroupTokens>(strips, cols, weights, x, sums);
+    case ProcessorLoops::Tokens::kMany:
+      return multiply_many<W>(strips, cols, weights, x, sums);
+  }
+  return 0;
+}
+
+u64 product(WeightType type, ProcessorLoops::Tokens tokens, u32 strips, u32 cols, const char* weights,
+            char* x, f32* sums) {
   static_assert(kGroupTokens <= ProcessorLoops::kGroup);
   switch (type) {
-#define MK_MULTIPLY(name, type)                                                                             \
-  case WeightType::type:                                                                                    \
-    return group                                                                                            \
-               ? multiply_strips<WeightsOf<WeightType::type>, kGroupTokens>(strips, cols, weights, x, sums) \
-               : multiply_strips<WeightsOf<WeightType::type>, 1>(strips, cols, weights, x, sums);
+#define MK_MULTIPLY(name, type) \
+  case WeightType::type:        \
+    return product_of<WeightsOf<WeightType::type>>(tokens, strips, cols, weights, x, sums);
     MKRT_EACH_WEIGHT_TYPE(MK_MULTIPLY)
   }
   return 0;

@@ -1,7 +1,6 @@
 // The processor has these product bodies: dense products, experts, and the reduction of split products.
-#include "codegen/processor/product.h"
-
 #include "codegen/processor/epilogue.h"
+#include "codegen/processor/product_unpacked.h"
 
 namespace mk {
 
@@ -32,8 +31,9 @@ MK_INLINE void multiply_tasks(const Worker& w, const ProductArgs& a, u32 task, u
             strip = task - part * e.all_strips, of_part = kKSlices / parts;
   const f32* scale = thread_of(w).scale;
   const Product<W> product(w, a, thread_of(w).streamed, part * of_part, (part + 1) * of_part);
-  product(
-      strip, strip + strips, [&](u32 s, u32 token, f32x16 sums) { finish(a, s, token, sums, scale[token]); },
+  multiply_all(
+      w, product, strip, strip + strips,
+      [&](u32 s, u32 token, f32x16 sums) { finish(a, s, token, sums, scale[token]); },
       [&](u32 s, u32 k_slice, u32 token, f32x16 sums) { store(sums_at(e, a, s, k_slice, token), sums); });
 }
 
@@ -55,8 +55,9 @@ MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 a
     rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);
   const u64 expert_bytes = p.strips * strip_bytes_of(p, W::row);
   const Product<W> product(w, p, t.streamed + a.expert[active_expert] * expert_bytes, 0, kKSlices);
-  product(
-      first, end, [&](u32 s, u32 token, f32x16 sums) { finish(p, s, token, sums, t.scale[token]); },
+  multiply_all(
+      w, product, first, end,
+      [&](u32 s, u32 token, f32x16 sums) { finish(p, s, token, sums, t.scale[token]); },
       [](u32, u32, u32, f32x16) {});
 }
 

@@ -54,12 +54,25 @@ template <class W>
 struct Rows {
   typedef Steps<W::type> S;
   typedef typename S::X X;
+  typedef typename S::RowGroup RowGroup;
+  // Columns that put() takes together: a vector, or a group that has its own scale in a row.
+  static constexpr u32 together = S::row_group_words == 0 ? kVector : W::row.group_cols;
   X* rows;
   u32 padded, stride;  // padded columns of a row, and X from one row to the next
   MK_INLINE Rows(char* memory, u32 padded_cols)
-      : rows((X*)memory), padded(padded_cols), stride(padded / S::cols * S::parts + kRowGap) {}
+      : rows((X*)memory),
+        padded(padded_cols),
+        stride(words() + padded / together * S::row_group_words + kRowGap) {}
   MK_INLINE Rows(const Worker& w, const ProductArgs& a) : Rows(rows_of(w), padded_cols(a, W::row)) {}
+  MK_INLINE u32 words() const { return padded / S::cols * S::parts; }
   MK_INLINE const X* of(u32 token) const { return rows + (u64)token * stride; }
+  // group() is what a token's row has for a group of columns, which lies behind all columns.
+  MK_INLINE RowGroup group(u32 token, u32 number) const {
+    if constexpr (S::row_group_words == 0)
+      return {};
+    else
+      return load<RowGroup>(of(token) + words() + number * S::row_group_words);
+  }
 
   // put() takes row `row` of x as that of a token.
   MK_INLINE void put(const Worker& w, const ProductArgs& a, u32 token, u32 row) const {
@@ -79,23 +92,36 @@ struct Rows {
       thread_of(w).scale[token] = norm_scale(a, row);
     }
     X* to = rows + (u64)token * stride;
-    for (u32 col = 0; col < padded; col += kVector) {
-      const u32 left = col < a.cols ? a.cols - col : 0;
-      f32x16 v = a.x_bf16 ? load16<Bf16>(from + col * Bf16::bytes, left)
-                          : load16<F32>(from + col * F32::bytes, left);
-      if (a.normed) v = v * all_lanes(scale) * load16<F32>((const char*)(norm + col), left);
-      S::put(to + col / S::cols * S::parts, v);
+    for (u32 begin = 0; begin < padded; begin += together) {
+      f32x16 values[together / kVector];
+      MK_UNROLL
+      for (u32 i = 0; i < together / kVector; ++i) {
+        const u32 col = begin + i * kVector, left = col < a.cols ? a.cols - col : 0;
+        f32x16& v = values[i];
+        v = a.x_bf16 ? load16<Bf16>(from + col * Bf16::bytes, left)
+                     : load16<F32>(from + col * F32::bytes, left);
+        if (a.normed) v = v * all_lanes(scale) * load16<F32>((const char*)(norm + col), left);
+      }
+      X* at = to + begin / S::cols * S::parts;
+      if constexpr (S::row_group_words == 0) {
+        S::put(at, values[0]);
+      } else {
+        RowGroup group;
+        S::put_group(at, group, values);
+        store(to + words() + begin / together * S::row_group_words, group);
+      }
     }
   }
 };
 
 // add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sum`. `weights`
 // are those of the first strip, and `x` those of the first token. `with` is what the strips have for the
-// steps.
+// steps, and `seen` what was seen of their codes.
 template <class W, u32 Strips, u32 Tokens>
 MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename Steps<W::type>::X* x,
                          u32 stride, u32 steps, const typename Steps<W::type>::Group (&with)[Strips],
-                         f32x16 (&sum)[Strips][Tokens]) {
+                         typename Steps<W::type>::Seen (&seen)[Strips],
+                         typename Steps<W::type>::GroupSum (&sum)[Strips][Tokens]) {
   typedef Steps<W::type> S;
   _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
     const char* at = weights + (u64)i * S::bytes;
@@ -103,6 +129,8 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
     for (u32 s = 0; s < Strips; ++s)
       if (S::bytes >= kLineBytes || i % (kLineBytes / S::bytes) == 0)
         __builtin_prefetch(at + s * strip_bytes + kPrefetchBytes, 0, 2);
+    MK_UNROLL
+    for (u32 s = 0; s < Strips; ++s) S::see(seen[s], at + s * strip_bytes);
     MK_UNROLL
     for (u32 part = 0; part < S::parts; ++part) {
       typename S::Weights w[Strips];
@@ -118,25 +146,36 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
   }
 }
 
-// add_groups() is add_steps() for a format with groups. The sums of a group are multiplied with its scales.
+// add_groups() is add_steps() for `groups` groups of columns, which begin with the row's group `first`. The
+// sums of a group are multiplied with its scales.
 template <class W, u32 Strips, u32 Tokens>
-MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const typename Steps<W::type>::X* x,
-                          u32 stride, u32 groups, f32x16 (&sum)[Strips][Tokens]) {
+MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 first,
+                          u32 groups, typename Steps<W::type>::Seen (&seen)[Strips],
+                          f32x16 (&sum)[Strips][Tokens]) {
   typedef Steps<W::type> S;
   constexpr u32 steps = W::row.group_cols / S::cols;
+  const typename S::X* x = rows.of(token) + (u64)first * steps * S::parts;
   for (u32 group = 0; group < groups; ++group) {
-    f32x16 of[Strips][Tokens] = {};
+    typename S::GroupSum of[Strips][Tokens] = {};
     const char* at = weights + group_begin(W::row, group);
-    StripGroup with[Strips];
+    typename S::Group with[Strips];
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s) with[s] = S::group(at + s * strip_bytes + steps * S::bytes);
-    add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, stride, steps, with, of);
+    add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, rows.stride, steps, with,
+                                 seen, of);
     MK_UNROLL
-    for (u32 s = 0; s < Strips; ++s) {
-      MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) sum[s][t] = fma(of[s][t], with[s].scales, sum[s][t]);
+    for (u32 i = 0; i < Strips * Tokens; ++i) {
+      const u32 s = i / Tokens, t = i % Tokens;
+      sum[s][t] = S::add_group(sum[s][t], of[s][t], with[s], rows.group(token + t, first + group));
     }
   }
+}
+
+// row_scales() reads the scales of a strip's rows.
+template <class W>
+MK_INLINE f32x16 row_scales(const char* strip, u64 strip_bytes) {
+  const f32x16 scales = load<f32x16>(strip + scales_offset(strip_bytes));
+  return W::grouped ? scales : scales * Steps<W::type>::scale;
 }
 
 // multiply() multiplies `Strips` strips with `Tokens` tokens over K slices [from, to). at_end(k_slice, sums)
@@ -151,20 +190,25 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
   const char* weights = strips + from * k_slice_bytes;
   for (u32 k_slice = from; k_slice < to; ++k_slice) {
     f32x16 sum[Strips][Tokens] = {};
-    if constexpr (W::grouped)
-      add_groups<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, cols / W::row.group_cols, sum);
-    else
-      add_steps<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, steps, {}, sum);
+    typename S::Seen seen[Strips] = {};
+    if constexpr (W::grouped) {
+      const u32 groups = cols / W::row.group_cols;
+      add_groups<W, Strips, Tokens>(weights, strip_bytes, rows, token, k_slice * groups, groups, seen, sum);
+    } else
+      add_steps<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, steps, {}, seen, sum);
     x += steps * S::parts;
     weights += k_slice_bytes;
     if constexpr (W::scaled) {
       MK_UNROLL
       for (u32 s = 0; s < Strips; ++s) {
-        const f32x16 scale = load<f32x16>(strips + s * strip_bytes + scales_offset(strip_bytes));
+        const f32x16 scale = row_scales<W>(strips + s * strip_bytes, strip_bytes);
         MK_UNROLL
         for (u32 t = 0; t < Tokens; ++t) sum[s][t] = fma(sum[s][t], scale, all_lanes(0));
       }
     }
+    MK_UNROLL
+    for (u32 i = 0; i < Strips * Tokens; ++i)
+      sum[i / Tokens][i % Tokens] = S::with_nans(sum[i / Tokens][i % Tokens], seen[i / Tokens]);
     at_end(k_slice, sum);
   }
 }

@@ -18,14 +18,32 @@ struct NoGroup {};
 // Steps<Type> is how weights of a format are multiplied, one step of `cols` columns at a time, in `parts`. A
 // part takes one X of a row. load() gives a part of a step's weights, and step() adds their products with X.
 // put() stores 16 columns of a row as X. group() reads what follows the columns of a group.
+// `scale` is what all weights are multiplied with, so that the scales of rows or groups take its place. see()
+// notes a step's codes, and with_nans() makes the sums of rows NaN where some code was.
 // Formats of integers and of E2M1 differ by their rows alone.
 template <WeightType Type, CodeType Code, u32 Bits>
 struct CodeSteps;
 template <WeightType Type>
 struct Steps : CodeSteps<Type, weight_format(Type).code, weight_format(Type).bits> {};
 
+// PlainSteps take rows of x as they are, and have no codes that load() gets wrong.
+struct PlainSteps {
+  struct Seen {};
+  struct RowGroup {};  // what a row has for a group of columns
+  typedef f32x16 GroupSum;
+  static constexpr f32 scale = 1;
+  static constexpr u32 row_group_words = 0;
+  MK_INLINE static void see(Seen&, const char*) {}
+  MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen&) { return sum; }
+  // add_group() adds the sums of a group of columns, times the scales.
+  template <class Group>
+  MK_INLINE static f32x16 add_group(f32x16 sum, GroupSum of, const Group& group, RowGroup) {
+    return fma(of, group.scales, sum);
+  }
+};
+
 // F32Steps multiply by multiply-adds of f32.
-struct F32Steps {
+struct F32Steps : PlainSteps {
   typedef f32 X;
   typedef f32x16 Weights;
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
@@ -85,7 +103,7 @@ constexpr f32 kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 
 #ifdef __AVX512BF16__
 // Bf16Steps multiply pairs of bf16.
-struct Bf16Steps {
+struct Bf16Steps : PlainSteps {
   typedef u32 X;
   typedef u32x16 Weights;
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) {
@@ -219,75 +237,152 @@ struct Steps<WeightType::kBf16> : F32Steps, WordSteps<16> {
   }
 };
 
-// code_of() gives the codes of 4 bits of one column.
-MK_INLINE u32x16 code_of(const char* p, u32 part) {
-  return mk::load<u32x16>(p) >> code_shift(part) & 15u;
-}
-
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kInteger, 4> : F32Steps, WordSteps<4> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group& group) {
-    return __builtin_convertvector((i32x16)(code_of(p, part) - group.zeros), f32x16);
+// IntegerSteps multiply pairs of 16-bit integers, and add them exactly within a group of columns. A row's
+// group has a scale, by which its greatest magnitude becomes 2^15 - 1. The sum of its integers times a zero
+// point is what the codes sum up to beyond their numbers.
+struct IntegerSteps : PlainSteps {
+  typedef u32 X;
+  typedef u32x16 Weights;
+  typedef i32x16 GroupSum;
+  struct RowGroup {
+    f32 scale;
+    int32_t sum;
+  };
+  static constexpr u32 row_group_words = sizeof(RowGroup) / sizeof(X);
+  MK_INLINE static i32x16 step(i32x16 sum, Weights w, X x) {
+    typedef int32_t i32x8 __attribute__((ext_vector_type(8)));
+    const __m256i pair = _mm256_set1_epi32((int)x);
+    i32x16 products;
+    products.lo = (i32x8)_mm256_madd_epi16((__m256i)w.lo, pair);
+    products.hi = (i32x8)_mm256_madd_epi16((__m256i)w.hi, pair);
+    return sum + products;
   }
-};
-
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kE2m1, 4> : F32Steps, WordSteps<4> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), {}}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    const u32x16 codes = code_of(p, part);
-    f32x16 numbers;
-    numbers.lo = (f32x8)_mm256_permutevar8x32_ps(_mm256_loadu_ps(kE2m1), (__m256i)codes.lo);
-    numbers.hi = (f32x8)_mm256_permutevar8x32_ps(_mm256_loadu_ps(kE2m1), (__m256i)codes.hi);
-    return __builtin_bit_cast(f32x16, __builtin_bit_cast(u32x16, numbers) | (codes & 8) << 28);
+  MK_INLINE static f32x16 add_group(f32x16 sum, i32x16 of, const StripGroup& group, RowGroup row) {
+    const i32x16 beyond = (i32x16)group.zeros * i32x16(row.sum);
+    return fma(__builtin_convertvector(of - beyond, f32x16), group.scales * all_lanes(row.scale), sum);
+  }
+  // put_group() stores a group of 16 Vectors columns as integers. Values that are not finite make the scale
+  // NaN.
+  template <u32 Vectors>
+  MK_INLINE static void put_group(X* to, RowGroup& group, const f32x16 (&values)[Vectors]) {
+    constexpr f32 kGreatest = 32767, kTiny = 0x1p-100f;
+    u32x16 bits = 0;
+    MK_UNROLL
+    for (u32 i = 0; i < Vectors; ++i)
+      bits = __builtin_elementwise_max(bits, __builtin_bit_cast(u32x16, values[i]) & 0x7fffffffu);
+    const u32 max_bits = __builtin_reduce_max(bits);
+    const f32 max = __builtin_bit_cast(f32, max_bits);
+    const bool finite = max_bits < 0x7f800000u, some = finite && max >= kTiny;
+    const f32 by = some ? kGreatest / max : 0;
+    i32x16 sum = 0;
+    MK_UNROLL
+    for (u32 i = 0; i < Vectors; ++i) {
+      const i32x16 integers = some ? nearest(values[i] * all_lanes(by)) : i32x16(0);
+      sum += integers;
+      store((char*)to + i * sizeof(u16x16), __builtin_convertvector(integers, u16x16));
+    }
+    group = {finite ? some ? max / kGreatest : 0 : __builtin_nanf(""), __builtin_reduce_add(sum)};
   }
 
  private:
-  typedef f32 f32x8 __attribute__((ext_vector_type(8)));
-};
-
-// ByteSteps take four columns of 8 bits. The first 8 of each 16 bytes have the first pair of columns.
-struct ByteSteps : F32Steps, WordSteps<8> {
-  static constexpr u32 parts = cols;
-  // pairs() gives the codes of a pair of columns for each row.
-  MK_INLINE static u16x16 pairs(const char* p, u32 part) {
-    typedef uint16_t u16x32 __attribute__((ext_vector_type(32)));
-    const u16x32 all = mk::load<u16x32>(p);
-    if (part / 2 == 0)
-      return __builtin_shufflevector(all, all, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
-    return __builtin_shufflevector(all, all, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  }
-  MK_INLINE static u16x16 code_of(const char* p, u32 part) {
-    return part % 2 == 0 ? pairs(p, part) & 0xff : pairs(p, part) >> 8;
+  MK_INLINE static i32x16 nearest(f32x16 v) {
+    i32x16 integers;
+    integers.lo = (__typeof__(integers.lo))_mm256_cvtps_epi32((__m256)v.lo);
+    integers.hi = (__typeof__(integers.hi))_mm256_cvtps_epi32((__m256)v.hi);
+    return integers;
   }
 };
 
 template <WeightType Type>
-struct CodeSteps<Type, CodeType::kInteger, 8> : ByteSteps {
+struct CodeSteps<Type, CodeType::kInteger, 4> : IntegerSteps, WordSteps<4> {
   typedef StripGroup Group;
+  static constexpr u32 parts = cols / 2;
   MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group& group) {
-    return __builtin_convertvector((i32x16)(__builtin_convertvector(code_of(p, part), u32x16) - group.zeros),
-                                   f32x16);
-  }
-};
-template <>
-struct Steps<WeightType::kE4m3> : ByteSteps {
-  typedef NoGroup Group;
-  MK_INLINE static Weights load(const char* p, u32 part, NoGroup) { return widen_e4m3(code_of(p, part)); }
-};
-template <>
-struct Steps<WeightType::kE4m3Block> : ByteSteps {
-  typedef StripGroup Group;
-  MK_INLINE static Group group(const char* p) { return {scales_of<WeightType::kE4m3Block>(p), {}}; }
   MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    return widen_e4m3(code_of(p, part));
+    return mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu;
   }
+};
+
+// The integers of E2M1 are twice its numbers.
+template <WeightType Type>
+struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
+  typedef StripGroup Group;
+  static constexpr u32 parts = cols / 2;
+  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p) * 0.5f, u32x16(0)}; }
+  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
+    const u32x16 codes = mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu;
+    u32x16 integers;
+    integers.lo = (__typeof__(integers.lo))integers_of((__m256i)codes.lo);
+    integers.hi = (__typeof__(integers.hi))integers_of((__m256i)codes.hi);
+    return integers;
+  }
+
+ private:
+  // The sign of a code is the highest of its four bits, which a shift makes the sign of its 16.
+  MK_INLINE static __m256i integers_of(__m256i codes) {
+    const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, 1, 2, 3, 4, 6, 8, 12, 0, 1, 2, 3, 4, 6,
+                                           8, 12, 0, 1, 2, 3, 4, 6, 8, 12);
+    return _mm256_sign_epi16(_mm256_shuffle_epi8(table, codes), _mm256_slli_epi16(codes, 12));
+  }
+};
+
+// pairs() gives the codes of columns 0 and 1 of a block of four columns, or those of 2 and 3, for each row.
+MK_INLINE u16x16 pairs(const char* p, u32 second) {
+  typedef uint16_t u16x32 __attribute__((ext_vector_type(32)));
+  const u16x32 all = mk::load<u16x32>(p);
+  if (second == 0)
+    return __builtin_shufflevector(all, all, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+  return __builtin_shufflevector(all, all, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+template <WeightType Type>
+struct CodeSteps<Type, CodeType::kInteger, 8> : IntegerSteps, WordSteps<8> {
+  typedef StripGroup Group;
+  static constexpr u32 parts = cols / 2;
+  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
+  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
+    typedef uint8_t u8x32 __attribute__((ext_vector_type(32)));
+    typedef uint16_t u16x32 __attribute__((ext_vector_type(32)));
+    return __builtin_bit_cast(u32x16,
+                              __builtin_convertvector(__builtin_bit_cast(u8x32, pairs(p, part)), u16x32));
+  }
+};
+
+// E4m3Steps make an f16 of a code by shifts of its bits, which is 2^-8 of its number. That of NaN is finite.
+struct E4m3Steps : F32Steps, WordSteps<8> {
+  static constexpr u32 parts = cols;
+  typedef int16_t i16x16 __attribute__((ext_vector_type(16)));
+  typedef uint8_t u8x64 __attribute__((ext_vector_type(64)));
+  struct Seen {
+    u8x64 greatest;  // code without its sign, in each place of a step
+  };
+  static constexpr f32 scale = 256;
+  MK_INLINE static f32x16 numbers(const char* p, u32 part) {
+    const u16x16 two = pairs(p, part / 2), codes = part % 2 == 0 ? two << 8 : two;  // in the upper bytes
+    const u16x16 halves = (u16x16)((i16x16)codes >> 1) & 0xbf80;  // the sign's copy takes no bit
+    return __builtin_convertvector(__builtin_bit_cast(f16x16, halves), f32x16);
+  }
+  MK_INLINE static void see(Seen& seen, const char* p) {
+    seen.greatest = __builtin_elementwise_max(seen.greatest, mk::load<u8x64>(p) & 0x7f);
+  }
+  MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen& seen) {
+    const u8x64 nans = (u8x64)(seen.greatest == 0x7f);
+    const char* p = (const char*)&nans;
+    const u32x16 of_row = __builtin_convertvector(pairs(p, 0) | pairs(p, 1), u32x16);
+    return __builtin_bit_cast(f32x16,
+                              __builtin_bit_cast(u32x16, sum) | ((u32x16)(of_row != 0) & 0x7fc00000u));
+  }
+};
+template <>
+struct Steps<WeightType::kE4m3> : E4m3Steps {
+  typedef NoGroup Group;
+  MK_INLINE static Weights load(const char* p, u32 part, NoGroup) { return numbers(p, part); }
+};
+template <>
+struct Steps<WeightType::kE4m3Block> : E4m3Steps {
+  typedef StripGroup Group;
+  MK_INLINE static Group group(const char* p) { return {scales_of<WeightType::kE4m3Block>(p) * scale, {}}; }
+  MK_INLINE static Weights load(const char* p, u32 part, const Group&) { return numbers(p, part); }
 };
 #endif
 

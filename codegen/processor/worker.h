@@ -3,7 +3,7 @@
 // it lies (Thread::streamed). All barriers and warps are trivial.
 //
 // The worker's memory (MkThread::shared) has the parts of a GPU's shared memory without stages: barriers,
-// lists and scratch. Thread follows, and then the rows that products multiply.
+// lists and scratch. Thread follows, then unpacked weights, and then the rows that products multiply.
 #pragma once
 
 #include "codegen/processor/primitives.h"
@@ -20,7 +20,10 @@ struct alignas(64) Thread {
   u32 expert_begin[kMaxExperts + 1];
 };
 constexpr u32 kThreadOffset = kBarrierBytes + kListBytes + kScratchBytes;
-constexpr u32 kRowsOffset = kThreadOffset + (sizeof(Thread) + 63) / 64 * 64;  // rows of products
+constexpr u32 kUnpackedOffset = kThreadOffset + (sizeof(Thread) + 63) / 64 * 64;
+constexpr u32 kUnpackedBytes = 48 * 1024;  // of product_unpacked.h
+constexpr u32 kSpareRows = 12;  // room behind the rows of x: the last pass may have rows that are no token's
+constexpr u32 kRowsOffset = kUnpackedOffset + kUnpackedBytes;  // rows of products
 static_assert(kThreadOffset % 64 == 0);
 
 MK_INLINE Thread& thread_of(const Worker& w) {

@@ -83,8 +83,8 @@ class Reader {
     return points;
   }
 
-  // Reads the rates of a loop for each type. Formats with groups may be left out, and then have the rates of
-  // e4m3.
+  // Reads the rates of a loop for each type: of one, of a group, and of many where the loop has that form.
+  // Formats with groups may be left out, and then have the rates of e4m3.
   LoopRates loop_rates(const char* key) {
     LoopRates rates{};
     const json* value = figure(key);
@@ -100,12 +100,15 @@ class Reader {
         continue;
       }
       const auto entry = value->find(format.name);
-      good = entry != value->end() && entry->is_array() && entry->size() == 2 && is_positive((*entry)[0]) &&
-             is_positive((*entry)[1]);
-      if (good) rate = {(*entry)[0].get<double>(), (*entry)[1].get<double>()}, ++known;
+      good = entry != value->end() && entry->is_array() && entry->size() >= 2 && entry->size() <= 3 &&
+             std::ranges::all_of(*entry, is_positive);
+      if (!good) continue;
+      rate = {(*entry)[0].get<double>(), (*entry)[1].get<double>()}, ++known;
+      if (entry->size() == 3) rate.many = (*entry)[2].get<double>();
     }
     if (!good || value->size() != known)
-      fail(fmt::format("{} must have two positive numbers for each of f32, f16, bf16 and e4m3", key));
+      fail(
+          fmt::format("{} must have two or three positive numbers for each of f32, f16, bf16 and e4m3", key));
     return rates;
   }
 

@@ -19,9 +19,10 @@ struct BurstPoint {
 };
 
 // LoopRate has the multiply-adds per ns of a loop of one worker of a processor. `one` is for a token or query
-// row alone, `group` for as many as go together.
+// row alone, `group` for as many as go together. `many` is for many tokens, for which weights are unpacked
+// once. 0: the loop has no such form.
 struct LoopRate {
-  double one = 0, group = 0;
+  double one = 0, group = 0, many = 0;
 };
 // LoopRates has the loop rates by the type of weights, or of keys and values.
 using LoopRates = std::array<LoopRate, std::size(mkrt::kWeightTypes)>;

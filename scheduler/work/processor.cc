@@ -23,6 +23,10 @@ mkrt::WeightType loop_type(DType dtype) {
 }  // namespace
 
 Groups groups_of(int64_t tokens, uint32_t group, const LoopRate& cached, const LoopRate& stream) {
+  if (cached.many > 0 && tokens > group) {
+    const double ns = static_cast<double>(tokens) / cached.many;
+    return {.count = 2, .first_ns = 1 / stream.one, .others_ns = ns, .cached_ns = 1 / cached.one + ns};
+  }
   Groups groups;
   for (uint32_t size = group; tokens > 0; tokens -= size) {
     while (size > tokens) size /= 2;

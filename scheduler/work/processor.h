@@ -8,7 +8,8 @@ namespace mkc {
 
 // Groups says how tokens, or query rows, go through weights or keys. There are as many full groups as
 // possible, and then halves of one, one after the other. The first group reads memory, at rates between those
-// of `stream`. Others find the same in the core's cache, at `cached`.
+// of `stream`. Others find the same in the core's cache, at `cached`. More tokens than a group find weights
+// unpacked, at the rate of many, once these were read as by one token.
 struct Groups {
   uint32_t count = 0;
   double first_ns = 0;   // time of the first group for an element of the weights, keys or values

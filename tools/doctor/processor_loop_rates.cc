@@ -14,9 +14,12 @@ namespace {
 constexpr uint32_t kStrips = 2, kColumns = 1024;  // of a product's call
 constexpr uint32_t kHeads = 8;                    // of the cache that attention reads
 // Offsets in a thread's own memory: weights, rows of x, sums, keys, values, and the memory of attention.
-constexpr uint64_t kX = 1 << 18, kSums = kX + (1 << 17), kKeys = kSums + (1 << 16),
+constexpr uint64_t kX = 1 << 18, kSums = kX + (1 << 18), kKeys = kSums + (1 << 16),
                    kValues = kKeys + (1 << 17), kMemory = kValues + (1 << 17);
 static_assert(kStrips * 16 * kColumns * sizeof(float) <= kX &&
+              kX + ProcessorLoops::kMany * (kColumns + 64) * sizeof(float) + ProcessorLoops::kUnpackedBytes <=
+                  kSums &&
+              kStrips * 16 * ProcessorLoops::kMany * sizeof(float) <= kKeys - kSums &&
               kMemory + ProcessorLoops::kAttendBytes <= ProcessorBench::kOwnBytes);
 
 constexpr uint64_t kPagePositions = ProcessorLoops::kAttendPositions / ProcessorLoops::kAttendPages;
@@ -59,10 +62,11 @@ struct Walk {
 
 }  // namespace
 
-Spread cached_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type, bool group) {
+Spread cached_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
+                      ProcessorLoops::Tokens tokens) {
   return bench.rate(bench.threads(), [&](uint32_t i) {
     char* own = bench.own(i);
-    return loops.product(type, group, kStrips, kColumns, own, own + kX, sums_of(own));
+    return loops.product(type, tokens, kStrips, kColumns, own, own + kX, sums_of(own));
   });
 }
 
@@ -78,7 +82,7 @@ Spread cached_attention(ProcessorBench& bench, const ProcessorLoops& loops, mkrt
 }
 
 Spread streamed_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
-                        bool group) {
+                        ProcessorLoops::Tokens tokens) {
   std::vector<uint64_t> at(bench.threads(), 0);
   const uint64_t call = call_bytes(type);
   return bench.rate(bench.threads(), [&](uint32_t i) {
@@ -87,7 +91,7 @@ Spread streamed_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt
     if (at[i] + call > part.bytes) at[i] = 0;
     char* own = bench.own(i);
     const uint64_t done =
-        loops.product(type, group, kStrips, kColumns, part.begin + at[i], own + kX, sums_of(own));
+        loops.product(type, tokens, kStrips, kColumns, part.begin + at[i], own + kX, sums_of(own));
     at[i] += call;
     return done;
   });

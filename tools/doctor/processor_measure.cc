@@ -157,6 +157,8 @@ class Measurer {
     }
   }
 
+  using Tokens = ProcessorLoops::Tokens;
+
   // Measures products and attention on all threads at once.
   void loops_of(const char* target) {
     const ProcessorLoops& loops = *processor_loops(target);
@@ -164,15 +166,19 @@ class Measurer {
       json product, attend;
       const char* place = cached ? "cached" : "streamed";
       for (const mkrt::WeightType type : mkrt::kWeightTypes)
-        for (const bool group : {false, true}) {
+        for (const auto& [tokens, by] : {std::pair(Tokens::kOne, "one"), std::pair(Tokens::kGroup, "a group"),
+                                         std::pair(Tokens::kMany, "many")}) {
           const char* name = mkrt::weight_format(type).name;
-          const std::string what =
-              fmt::format("{} by {}, {}, {}", name, group ? "a group" : "one", place, target);
-          Spread s = cached ? cached_product(bench_, loops, type, group)
-                            : streamed_product(bench_, loops, type, group);
+          const std::string what = fmt::format("{} by {}, {}, {}", name, by, place, target);
+          if (tokens == Tokens::kMany && !cached)
+            continue;  // all but the first of many find them in the cache
+          Spread s = cached ? cached_product(bench_, loops, type, tokens)
+                            : streamed_product(bench_, loops, type, tokens);
           row("product " + what, all_, "G/s a thread", s);
           product[name].push_back(rounded(s.median));
-          if (mkrt::weight_format(type).grouped()) continue;  // caches have no groups
+          const bool group = tokens == Tokens::kGroup;
+          // Caches have no groups, and attention has no form of many rows.
+          if (mkrt::weight_format(type).grouped() || tokens == Tokens::kMany) continue;
           s = cached ? cached_attention(bench_, loops, type, group)
                      : streamed_attention(bench_, loops, type, group);
           row("attention " + what, all_, "G/s a thread", s);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "codegen/processor/worker.h"
 #include "runtime/base/half.h"
@@ -142,6 +143,20 @@ constexpr Input kInputs[] = {Input::kF32, Input::kNormed, Input::kBf16, Input::k
 constexpr uint32_t kSumsqPartials = 3;
 constexpr float kEps = 1e-5f;
 
+// Rounding is what a product does to a row of f32: nothing, or bf16, or integers of 16 bits with a scale for
+// each group of columns.
+enum class Rounding { kNone, kBf16, kIntegers };
+
+inline void round_to_integers(std::vector<double>& row, uint32_t group) {
+  for (size_t begin = 0; begin < row.size(); begin += group) {
+    const std::span<double> of(row.data() + begin, std::min<size_t>(group, row.size() - begin));
+    float max = 0;
+    for (const double v : of) max = std::max(max, std::abs(static_cast<float>(v)));
+    const float by = 32767 / max, unit = max / 32767;
+    for (double& v : of) v = max == 0 ? 0 : double{std::nearbyint(static_cast<float>(v) * by)} * double{unit};
+  }
+}
+
 // X is the rows that a product reads. NaN follows the last row, and the norm's last weight.
 struct X {
   Input kind;
@@ -159,8 +174,8 @@ struct X {
     halves.insert(halves.end(), 32, 0x7fff);
   }
   bool bf16() const { return kind == Input::kBf16 || kind == Input::kScaled; }
-  // Returns a row as it is multiplied, in double. `rounded`: f32 values are rounded to bf16.
-  std::vector<double> row(uint32_t r, bool rounded) const {
+  // Returns a row as it is multiplied, in double. `group` is the columns that share a scale in kIntegers.
+  std::vector<double> row(uint32_t r, Rounding rounding, uint32_t group) const {
     std::vector<double> in(cols);
     double sum = 0;
     for (uint32_t k = 0; k < cols; ++k) sum += std::pow(double{f32s[size_t{r} * cols + k]}, 2);
@@ -169,9 +184,11 @@ struct X {
       const size_t i = size_t{r} * cols + k;
       in[k] = double{bf16() ? from_bf16(halves[i]) : f32s[i]};
       if (kind == Input::kNormed) in[k] *= scale * double{norm[k]};
-      if (rounded) in[k] = double{from_bf16(to_bf16(static_cast<float>(in[k])))};
-      if (kind == Input::kScaled) in[k] *= scale;
+      if (rounding == Rounding::kBf16) in[k] = double{from_bf16(to_bf16(static_cast<float>(in[k])))};
     }
+    if (rounding == Rounding::kIntegers) round_to_integers(in, group);
+    if (kind == Input::kScaled)
+      for (double& v : in) v *= scale;
     return in;
   }
 };
@@ -194,23 +211,26 @@ inline std::vector<Value> products(const Matrix& m, const std::vector<double>& i
 
 // kSumError bounds the error of f32 sums, relative to the sum of magnitudes. A value near a tie rounds to
 // either bf16 neighbour, where x was computed in f32.
-constexpr double kSumError = 2e-6, kTieError = 1.0 / 256;
+constexpr double kSumError = 2e-6, kTieError = 1.0 / 256, kIntegerTieError = 1e-4;
 
 // Returns the greatest error of `out`, in units of the allowed one. want(token, products) gives the values
-// of a token's row. x_rows are rows of x by token. Products that multiply bf16 may round all f32 rows to
-// it.
+// of a token's row. x_rows are rows of x by token. Products that multiply bf16 may round all f32 rows to it,
+// and those of integers and of E2M1 may round rows to integers.
 template <class Want>
 double worst_error(const Matrix& m, const X& x, const std::vector<u32>& x_rows, const float* out,
                    const Want& want) {
   double best = INFINITY;
-  for (const bool rounded : {false, true}) {
-    const bool rounds = m.shape.format.operand == WeightType::kBf16;
-    if (rounded && (!rounds || x.bf16())) continue;
-    const double allowed = rounded && x.kind == Input::kNormed ? kTieError : kSumError;
+  const WeightFormat& format = m.shape.format;
+  for (const Rounding rounding : {Rounding::kNone, Rounding::kBf16, Rounding::kIntegers}) {
+    const bool integers = rounding == Rounding::kIntegers;
+    if (rounding == Rounding::kBf16 && (format.operand != WeightType::kBf16 || x.bf16())) continue;
+    if (integers && (!format.grouped() || format.code == CodeType::kFloat)) continue;
+    const double tie = integers ? kIntegerTieError : kTieError;
+    const double allowed = rounding != Rounding::kNone && x.kind == Input::kNormed ? tie : kSumError;
     double worst = 0;
     const float* got = out;
     for (u32 token = 0; token < x_rows.size(); ++token)
-      for (const Value& v : want(token, products(m, x.row(x_rows[token], rounded)))) {
+      for (const Value& v : want(token, products(m, x.row(x_rows[token], rounding, format.group_cols)))) {
         const double error = std::abs(double{*got++} - v.value) / (v.magnitude * allowed);
         if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
       }
@@ -285,7 +305,7 @@ struct ProductWorker : TestWorker {
   ProductWorker(const ProductWorker&) = delete;
   ProductWorker& operator=(const ProductWorker&) = delete;
   static size_t bytes(const PackedShape& shape, u32 tokens) {
-    return tokens * (shape.padded_cols + 32) * sizeof(float);
+    return (tokens + kSpareRows) * (shape.padded_cols + 32) * sizeof(float);
   }
   // Returns the arguments of a task, with the epilogue's in the worker's memory.
   ProductArgs with_epilogue(const AllArgs& a, u32 depth = 0) {

@@ -1,0 +1,182 @@
+// Products of more tokens than go through a strip at once. A chunk of a strip's columns is unpacked to the
+// worker's memory once, and all tokens go through it there. So a weight is unpacked once, whatever its format
+// and the number of tokens.
+//
+// Sums of tokens wait in memory between chunks. Each sum adds the same products in the same order as in
+// product.h, so its bits are the same.
+#pragma once
+
+#include "codegen/processor/product.h"
+
+namespace mk {
+
+// Sizes of passes: kFullPass is what registers have sums for.
+#ifdef __AVX512F__
+constexpr u32 kFullPass = 12, kSmallPass = 8;
+#else
+constexpr u32 kFullPass = 6, kSmallPass = 4;
+#endif
+static_assert(kFullPass <= kSpareRows);
+constexpr u32 kChunkCols = 128;
+
+// UnpackedChunk is the memory of a worker for one strip. Passes may have more tokens than there are, so sums
+// have room for them.
+struct alignas(64) UnpackedChunk {
+  char weights[kChunkCols * kStripRows * sizeof(f32)];
+  StripGroup groups[kChunkCols / kStripRows];  // groups have 16 columns or more
+  f32x16 sums[kMaxTokens + kSpareRows];        // of a K slice, by token
+  f32x16 totals[kMaxTokens + kSpareRows];
+};
+static_assert(sizeof(UnpackedChunk) <= kUnpackedBytes);
+MK_INLINE UnpackedChunk& chunk_of(const Worker& w) {
+  return *(UnpackedChunk*)plain(w.shared + kUnpackedOffset);
+}
+
+// unpack() unpacks `cols` columns of a strip, which begin at `from`. The result is where the columns end.
+// `seen` gets what is seen of the codes.
+template <class W>
+MK_INLINE const char* unpack(UnpackedChunk& chunk, const char* from, u32 cols,
+                             typename Steps<W::type>::Seen& seen) {
+  typedef Steps<W::type> S;
+  typedef typename S::Weights Weights;
+  static_assert(sizeof(Weights) == sizeof(f32x16));
+  constexpr u32 group_cols = W::grouped ? W::row.group_cols : kChunkCols;
+  static_assert(kChunkCols % group_cols == 0 && group_cols >= kStripRows);
+  Weights* to = (Weights*)chunk.weights;
+  for (u32 begin = 0; begin < cols; begin += group_cols) {
+    const u32 steps = min(group_cols, cols - begin) / S::cols;
+    typename S::Group with{};
+    if constexpr (W::grouped) {
+      with = S::group(from + steps * S::bytes);
+      chunk.groups[begin / group_cols] = with;
+    }
+    for (u32 i = 0; i < steps; ++i, from += S::bytes) {
+      __builtin_prefetch(from + kPrefetchBytes, 0, 2);
+      S::see(seen, from);
+      MK_UNROLL
+      for (u32 part = 0; part < S::parts; ++part) *to++ = S::load(from, part, with);
+    }
+    from += W::row.group_bytes();
+  }
+  return from;
+}
+
+// add_chunk() adds the products of the chunk's `cols` columns, from `col` of the row on, with `Tokens` tokens
+// to their sums.
+template <class W, u32 Tokens>
+MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 token, u32 col, u32 cols,
+                         f32x16* sums) {
+  typedef Steps<W::type> S;
+  typedef typename S::Weights Weights;
+  const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
+  const typename S::X* x = rows.of(token) + parts_of(col);
+  const u32 stride = rows.stride;
+  const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(cols);
+  const Weights* weights = (const Weights*)chunk.weights;
+  f32x16 sum[Tokens];
+  MK_UNROLL
+  for (u32 t = 0; t < Tokens; ++t) sum[t] = sums[t];
+  const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
+    _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
+      const Weights w = weights[i];
+      MK_UNROLL
+      for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);
+    }
+  };
+  if constexpr (!W::grouped) {
+    add(0, sum);
+  } else {
+    for (u32 begin = 0, i = 0; begin < parts_of(cols); begin += group, ++i) {
+      typename S::GroupSum of[Tokens] = {};
+      add(begin, of);
+      MK_UNROLL
+      for (u32 t = 0; t < Tokens; ++t)
+        sum[t] =
+            S::add_group(sum[t], of[t], chunk.groups[i], rows.group(token + t, col / W::row.group_cols + i));
+    }
+  }
+  MK_UNROLL
+  for (u32 t = 0; t < Tokens; ++t) sums[t] = sum[t];
+}
+
+// each_pass() calls add_pass(token, number) for passes through all tokens, of even sizes.
+template <class Pass>
+MK_INLINE void each_pass(u32 tokens, const Pass& pass) {
+  for (u32 token = 0, size; token < tokens; token += size) {
+    const u32 left = tokens - token, passes = (left + kFullPass - 1) / kFullPass;
+    size = (left + passes - 1) / passes <= kSmallPass ? kSmallPass : kFullPass;
+    pass(token, size);
+  }
+}
+
+// UnpackedProduct is a product of strips with the tokens of `rows`, over K slices [from, to).
+template <class W>
+struct UnpackedProduct {
+  UnpackedChunk& chunk;
+  const Rows<W>& rows;
+  u32 tokens;
+  u64 strip_bytes;
+  u32 from, to;
+
+  // add_k_slice() leaves the sums of a K slice in chunk.sums. `weights` is where its weights begin. The
+  // result is what was seen of them.
+  MK_INLINE typename Steps<W::type>::Seen add_k_slice(const char* weights, u32 k_slice) const {
+    typedef Steps<W::type> S;
+    typename S::Seen seen{};
+    const u32 cols = rows.padded / kKSlices;
+    for (u32 t = 0; t < tokens + kSpareRows; ++t) chunk.sums[t] = all_lanes(0);
+    for (u32 col = 0; col < cols; col += kChunkCols) {
+      const u32 count = min(kChunkCols, cols - col);
+      weights = unpack<W>(chunk, weights, count, seen);
+      const u32 at = k_slice * cols + col;
+      each_pass(tokens, [&](u32 token, u32 size) {
+        if (size == kFullPass)
+          add_chunk<W, kFullPass>(chunk, rows, token, at, count, chunk.sums + token);
+        else
+          add_chunk<W, kSmallPass>(chunk, rows, token, at, count, chunk.sums + token);
+      });
+    }
+    return seen;
+  }
+  // run() calls store(token, sums), or store_slice(k_slice, token, sums), for one strip, which begins at
+  // `strip`. Both are those of Product::run().
+  template <class Store, class StoreSlice>
+  MK_INLINE void run(const char* strip, const Store& store, const StoreSlice& store_slice) const {
+    const u32 cols = rows.padded / kKSlices;
+    const u64 k_slice_bytes = (u64)kStripRows * cols * W::row.bits / 8 + group_scale_bytes(W::row, cols);
+    const bool all = from == 0 && to == kKSlices;
+    for (u32 t = 0; t < tokens; ++t) chunk.totals[t] = all_lanes(0);
+    for (u32 k_slice = from; k_slice < to; ++k_slice) {
+      const auto seen = add_k_slice(strip + k_slice * k_slice_bytes, k_slice);
+      for (u32 t = 0; t < tokens; ++t) {
+        f32x16 sum = chunk.sums[t];
+        if constexpr (W::scaled) sum = fma(sum, row_scales<W>(strip, strip_bytes), all_lanes(0));
+        sum = Steps<W::type>::with_nans(sum, seen);
+        if (all)
+          chunk.totals[t] += sum;
+        else
+          store_slice(k_slice, t, sum);
+      }
+    }
+    if (!all) return;
+    MK_ROLLED
+    for (u32 t = 0; t < tokens; ++t) store(t, chunk.totals[t]);
+  }
+};
+
+// multiply_all() multiplies strips [strip, end) of a product with all of its tokens.
+template <class W, class Store, class StoreSlice>
+MK_INLINE void multiply_all(const Worker& w, const Product<W>& product, u32 strip, u32 end,
+                            const Store& store, const StoreSlice& store_slice) {
+  if (product.a.tokens <= kGroupTokens) return product(strip, end, store, store_slice);
+  const UnpackedProduct<W> unpacked{chunk_of(w),         product.rows, product.a.tokens,
+                                    product.strip_bytes, product.from, product.to};
+  MK_ROLLED
+  for (; strip < end; ++strip)
+    unpacked.run(
+        product.weights + strip * product.strip_bytes,
+        [&](u32 token, f32x16 sums) { store(strip, token, sums); },
+        [&](u32 k_slice, u32 token, f32x16 sums) { store_slice(strip, k_slice, token, sums); });
+}
+
+}  // namespace mk
