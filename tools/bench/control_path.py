@@ -145,7 +145,7 @@ def fullest(code, following, begin, end):
 
 
 def matrix_loops(sass):
-    """Returns counts of each loop with matrix instructions of its own: those of its fullest way by name, its
+    """Returns counts of each loop with matrix instructions of its own: those of its fullest way, its
     instructions, and its issue slots. Instructions that convert packed floats take two slots. Loops that take stages
     of the ring wait for an mbarrier."""
     code, following = instructions(sass)
@@ -158,7 +158,7 @@ def matrix_loops(sass):
     for loop in sorted({owner[at] for at in where(code, "|".join(MATRIX)) if at in owner}):
         opcodes = [code[at].opcode for at in fullest(code, following, *loop)]
         of = collections.Counter(opcode.split(".")[0] for opcode in opcodes)
-        found.append({**{name: of[name] for name in MATRIX if of[name]}, "instructions": len(opcodes), "slots": len(opcodes) + of["F2FP"],
+        found.append({"matrix": sum(of[name] for name in MATRIX), "instructions": len(opcodes), "slots": len(opcodes) + of["F2FP"],
                       "global": of["LDG"], "shared": of["LDS"], "ring": of["SYNCS"] > 0})
     return found
 
