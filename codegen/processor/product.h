@@ -185,7 +185,7 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
                         const AtEnd& at_end) {
   typedef Steps<W::type> S;
   const u32 cols = rows.padded / kKSlices, steps = cols / S::cols;
-  const u64 k_slice_bytes = (u64)kStripRows * cols * W::row.bits / 8 + group_scale_bytes(W::row, cols);
+  const u64 k_slice_bytes = tile_bytes(W::row, cols);
   const typename S::X* x = rows.of(token) + (u64)from * steps * S::parts;
   const char* weights = strips + from * k_slice_bytes;
   for (u32 k_slice = from; k_slice < to; ++k_slice) {
@@ -266,12 +266,11 @@ struct Product {
     }
   }
 
+  // operator() takes all tokens through strips [strip, end). The product has at most kGroupTokens tokens.
   template <class Store, class StoreSlice>
   MK_INLINE void operator()(u32 strip, u32 end, const Store& store, const StoreSlice& slice) const {
+    if (a.tokens == kGroupTokens) return through<kGroupTokens>(strip, end, 0, store, slice);
     u32 token = 0;
-    MK_ROLLED
-    for (; token + kGroupTokens <= a.tokens; token += kGroupTokens)
-      through<kGroupTokens>(strip, end, token, store, slice);
     if (token + 4 <= a.tokens) through<4>(strip, end, token, store, slice), token += 4;
     if (token + 2 <= a.tokens) through<2>(strip, end, token, store, slice), token += 2;
     if (token < a.tokens) through<1>(strip, end, token, store, slice);

@@ -25,7 +25,7 @@ struct alignas(64) UnpackedChunk {
   char weights[kChunkCols * kStripRows * sizeof(f32)];
   StripGroup groups[kChunkCols / kStripRows];  // groups have 16 columns or more
   f32x16 sums[kMaxTokens + kSpareRows];        // of a K slice, by token
-  f32x16 totals[kMaxTokens + kSpareRows];
+  f32x16 totals[kMaxTokens];
 };
 static_assert(sizeof(UnpackedChunk) <= kUnpackedBytes);
 MK_INLINE UnpackedChunk& chunk_of(const Worker& w) {
@@ -99,7 +99,7 @@ MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 to
   for (u32 t = 0; t < Tokens; ++t) sums[t] = sum[t];
 }
 
-// each_pass() calls add_pass(token, number) for passes through all tokens, of even sizes.
+// each_pass() calls pass(token, size) for passes of even sizes, which together take all tokens.
 template <class Pass>
 MK_INLINE void each_pass(u32 tokens, const Pass& pass) {
   for (u32 token = 0, size; token < tokens; token += size) {
@@ -143,7 +143,7 @@ struct UnpackedProduct {
   template <class Store, class StoreSlice>
   MK_INLINE void run(const char* strip, const Store& store, const StoreSlice& store_slice) const {
     const u32 cols = rows.padded / kKSlices;
-    const u64 k_slice_bytes = (u64)kStripRows * cols * W::row.bits / 8 + group_scale_bytes(W::row, cols);
+    const u64 k_slice_bytes = tile_bytes(W::row, cols);
     const bool all = from == 0 && to == kKSlices;
     for (u32 t = 0; t < tokens; ++t) chunk.totals[t] = all_lanes(0);
     for (u32 k_slice = from; k_slice < to; ++k_slice) {
