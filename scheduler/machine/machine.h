@@ -82,7 +82,7 @@ struct Machine {
   uint32_t group_rows = 0;    // query rows that go through keys and values together
   LoopRates product{};        // products without their epilogues, weights in the core's cache
   LoopRates attend{};         // attention, keys and values in the core's cache
-  // The same loops while they read memory, with all workers at work.
+  // product_stream and attend_stream are the rates while all workers read memory.
   LoopRates product_stream{}, attend_stream{};
 
   // The emulator and processors run any number of workers.

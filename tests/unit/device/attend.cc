@@ -294,7 +294,7 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
                   form.key_error * std::abs(p.v[from + i]) + 1e-3 * form.v_scale);
           }
         }
-      // What rounding of a query adds to all of its scores cancels, but for a sink beside them.
+      // The rounding of a query adds the same to all of its scores, which cancels. A sink has no such part.
       const double bound = form.row_error * (c.sinks ? 2 : 1);
       const std::vector<double> keys(p.k_cache.begin(), p.k_cache.end()),
           values(p.v_cache.begin(), p.v_cache.end());
