@@ -56,8 +56,9 @@ uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid) {
 uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid) {
   if (!multiplies_in_blocks(grid)) return 0;
   const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];
-  const bool can =
-      weight_format(weight).matrix() && weight.shape[1].constant() % 8 == 0 && fp8_from(program, grid) == 0;
+  const mkrt::WeightFormat format = weight_format(weight);
+  const bool can = mkrt::by_warpgroups(format) &&
+                   weight.shape[1].constant() % mkrt::wgmma_cols(format) == 0 && fp8_from(program, grid) == 0;
   return can ? static_cast<uint32_t>(int_attr(grid.attrs, "wgmma_from", 0)) : 0;
 }
 

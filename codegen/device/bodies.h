@@ -103,7 +103,7 @@ struct ProductArgs {
   // The fields below are constants of the code.
   u32 splits;              // the code serves split products, too
   u32 gates;               // bit g: some product of the kernel has Activation g
-  u32 mma64_strips;        // strips of a block of more than kMma16Tokens tokens
+  u32 mma64_strips;        // strips of a block of more than same_stream_tokens()
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
   u32 fp8_from;            // fewest tokens whose activations are 8-bit floats; 0: never
   u32 normed;              // there is a norm

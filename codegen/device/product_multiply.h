@@ -248,17 +248,17 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
     if (variant == ProductVariant::kMma8) return multiply<W, Mma<typename W::X>, kBlockStrips>(w, in, block);
     if constexpr (W::e4m3 && !Expert)
       if (a.fp8_from != 0 && tokens >= a.fp8_from) {
-        if (!W::grouped && a.mma64_strips == kMma64Strips)
-          return multiply_mma64<W, kMma64Strips, true>(w, in, block);
+        if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips, true>(w, in, block);
         return multiply_mma64<W, kBlockStrips, true>(w, in, block);
       }
-    if constexpr (Expert || W::grouped) {
+    if constexpr (Expert || !W::by_warpgroups) {
       multiply_mma64<W, kBlockStrips>(w, in, block);
     } else {
-      if (variant == ProductVariant::kMma32) {
-        if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
-        return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
-      }
+      if constexpr (!W::grouped)
+        if (variant == ProductVariant::kMma32) {
+          if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
+          return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
+        }
       if (variant == ProductVariant::kWgmma128) return multiply_wgmma<W>(w, in, block);
       if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
       multiply_mma64<W, kBlockStrips>(w, in, block);

@@ -8,6 +8,10 @@
 //
 // A lane sums all K slices in the accumulators of the instruction. The other variants sum each K slice by
 // itself, so their bits may differ.
+//
+// A part of a format with groups has one scale for each row (wgmma_cols()). The accumulators are sums divided
+// by the scale of the last part. They are multiplied by the quotient of two scales where a part has another
+// scale than the part before. So groups need no second set of accumulators.
 #pragma once
 
 #include "codegen/device/product_mma64.h"
@@ -43,6 +47,32 @@ MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 chunk, u32x4 bits)
   *(AS3 u32x2*)(to + ((chunk / 2 * 2 + 1) ^ token % kRowChunks) * kChunkBytes) = u32x2{bits[1], bits[3]};
 }
 
+// Scales of groups are between 2^-63 and 2^63, so that quotients are finite. Weights with smaller scales
+// count as 0.
+constexpr f32 kMinGroupScale = 0x1p-63f;
+
+// rescale() prepares a lane's sums for a part with other scales. `scales` are those of the part before, and
+// become what the sums are divided by. `weights` are the A fragments of the part.
+template <class Sums, u32 Steps>
+MK_INLINE void rescale(f32x2 to, f32x2& scales, u32x4 (&weights)[Steps], Sums& all) {
+  if (to[0] == scales[0] && to[1] == scales[1]) return;
+  f32x2 by = 1;
+  MK_UNROLL
+  for (u32 half = 0; half < 2; ++half) {
+    const bool none = __builtin_fabsf(to[half]) < kMinGroupScale;
+    MK_UNROLL
+    for (u32x4& fragment : weights) {
+      fragment[half] = none ? 0 : fragment[half];
+      fragment[half + 2] = none ? 0 : fragment[half + 2];
+    }
+    if (none) continue;
+    by[half] = scales[half] / to[half];
+    scales[half] = to[half];
+  }
+  MK_UNROLL
+  for (auto& sums : all.sums) sums.scale(by);
+}
+
 // drain_wgmma() drains the stages of `strips` strips for the pass that begins at token `first`. The sums of
 // each 8 tokens of a warp go to `sums` [8 tokens][row] (sum_place). done(strip, token) follows each such
 // store. `sums` belongs to this warp alone.
@@ -63,6 +93,12 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   Chunks<kWgmmaTokens> x(w, in, first);
   const auto load = [&](u32 part) { x.template load<X>(w, col(part), Shape::steps(a, part % a.tiles)); };
   load(0);
+  const auto unpack = [](Words words) {
+    if constexpr (W::grouped)
+      return W::unpack(words, Group{});
+    else
+      return W::unpack(words);
+  };
   f32x2 scales = 1;
   MK_ROLLED
   for (u32 part = 0; part < parts; ++part) {
@@ -72,7 +108,11 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
         (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, there, w.warp(), 0) + w.lane();
     MK_UNROLL
     for (u32 i = 0; i < steps; ++i)
-      weights[i] = i < there && w.warp() < strips ? W::unpack(strip[i * kWarpLanes]) : 0;
+      weights[i] = i < there && w.warp() < strips ? unpack(strip[i * kWarpLanes]) : 0;
+    if constexpr (W::grouped)
+      if (w.warp() < strips)
+        rescale(Shape::group(w.lane(), strip - w.lane() + there * kWarpLanes, 0).scales, scales, weights,
+                turns);
     if constexpr (W::scaled)
       if (tile + 1 == a.tiles && w.warp() < strips)
         scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes, there);
@@ -96,7 +136,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   MK_ROLLED
   for (u32 token = 0; token < tokens; token += kMma8Tokens, turns.next()) {
     if (w.warp() >= strips) continue;
-    if constexpr (W::scaled) turns.sums[0].scale(scales);
+    if constexpr (W::scaled || W::grouped) turns.sums[0].scale(scales);
     turns.sums[0].store(w.lane(), sums);
     done(w.warp(), first + token);
   }

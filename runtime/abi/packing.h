@@ -62,6 +62,18 @@ constexpr uint32_t kMma64Strips = 8;    // of a block of kMma64 where its sums f
 constexpr uint32_t kMma32Strips = 2;    // most strips of a block of kMma32 beyond kMma16Tokens
 constexpr uint32_t kExpert = ~0u;       // in place of strips: an expert's rows, which go by kMma8 or kMma64
 
+// by_warpgroups() tells whether kWgmma128 multiplies weights of a format, and kMma64 has wide blocks of them
+// where warpgroups exist. Sums of groups need registers, except where 64 columns have one scale.
+MKRT_CONSTEXPR bool by_warpgroups(const WeightFormat& format) {
+  return format.matrix() && (!format.grouped() || format.e4m3());
+}
+// wgmma_cols() is what columns have to be a multiple of for kWgmma128. K slices with groups consist of full
+// parts of tiles, so that no part has columns of two of a checkpoint's blocks.
+constexpr uint32_t wgmma_cols(const WeightFormat& format) {
+  return format.grouped() ? format.tile_cols : 8;
+}
+static_assert(kScaleBlock % (kTileCols / kKSlices) == 0);
+
 // The variant that multiplies `tokens` tokens with a block of `strips` strips. `wgmma_from`: the tokens from
 // which on warpgroups multiply; 0 where they never do, as in a product that is split.
 __attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t tokens, WeightType type,
@@ -69,11 +81,14 @@ __attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t
                                                                         uint32_t wgmma_from) {
   if (!weight_format(type).matrix()) return ProductVariant::kFma;
   if (tokens <= kMma8Tokens) return ProductVariant::kMma8;
-  // Groups need a second set of sums. kMma32 and kWgmma128 have no registers for one.
-  if (weight_format(type).grouped()) return ProductVariant::kMma64;
-  const uint32_t max = strips <= kMma32Strips ? kMma32Tokens : kMma16Tokens;
+  // Groups need a second set of sums. kMma32 has no registers for one.
+  const uint32_t max = weight_format(type).grouped() ? 0
+                       : strips <= kMma32Strips      ? kMma32Tokens
+                                                     : kMma16Tokens;
   if (strips != kExpert && tokens <= max) return ProductVariant::kMma32;
-  return wgmma_from != 0 && tokens >= wgmma_from ? ProductVariant::kWgmma128 : ProductVariant::kMma64;
+  return by_warpgroups(weight_format(type)) && wgmma_from != 0 && tokens >= wgmma_from
+             ? ProductVariant::kWgmma128
+             : ProductVariant::kMma64;
 }
 // Tokens of a group: each group is one pass of a block's strips through the ring.
 __attribute__((always_inline)) constexpr uint32_t group_tokens(ProductVariant variant) {
@@ -95,16 +110,16 @@ __attribute__((always_inline)) constexpr uint32_t group_tokens(ProductVariant va
 __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
   return warpgroups ? kMma64Strips : kBlockStrips;
 }
-// Most strips of a block of a product that is no expert's. `mma64`: mma64_strips() of the target.
-__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
-                                                               uint32_t mma64) {
-  const WeightFormat format = weight_format(type);
-  return format.matrix() && !format.grouped() && tokens > kMma16Tokens ? mma64 : format.block_strips;
-}
 // same_stream_tokens() is the most tokens up to which a weight passes through the ring in the same way: once,
 // by tiles, in blocks of one size.
 __attribute__((always_inline)) constexpr uint32_t same_stream_tokens(WeightType type) {
   return weight_format(type).grouped() ? kMma8Tokens : kMma16Tokens;
+}
+// Most strips of a block of a product that is no expert's. `mma64`: mma64_strips() of the target.
+__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
+                                                               uint32_t mma64) {
+  const WeightFormat format = weight_format(type);
+  return by_warpgroups(format) && tokens > same_stream_tokens(type) ? mma64 : format.block_strips;
 }
 constexpr bool stream_is_the_same() {
   for (const WeightType type : kWeightTypes)

@@ -7,11 +7,11 @@
 namespace mkc {
 
 // LoopSlots counts what a warp issues for 16 rows and 64 columns of weights. `mma16` is Mma32 with up to 16
-// tokens, `mma32` with more, and `mma64` is for the 16 tokens of a warp. An instruction that converts packed
-// floats takes two slots (CUDA programming guide, throughput of conversions). tools/bench/loops --formats
-// counts them in the machine code for sm_90a.
+// tokens, `mma32` with more, and `mma64` is for the 16 tokens of a warp. `wgmma` is what Wgmma128 issues more
+// than with weights of bf16. An instruction that converts packed floats takes two slots (CUDA programming
+// guide, throughput of conversions). tools/bench/loops --formats counts them in the machine code for sm_90a.
 struct LoopSlots {
-  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0;
+  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0, wgmma = 0;
 };
 // mma8_bytes_per_ns of a machine stands for this number of slots.
 constexpr double kMma8Slots = 55;
@@ -25,10 +25,10 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
     case kBf16:
       return {};
     case kE4m3:
-      return {164, 151, 190, 169};
-    // Mma64 has formats with groups from 9 tokens on.
+      return {164, 151, 190, 169, 116};
+    // Mma64 has formats with groups from 9 tokens on. Every second part of Wgmma128 has another scale.
     case kE4m3Block:
-      return {172, 0, 0, 172};
+      return {172, 0, 0, 172, 172};
     case kInt4:
       return {105, 0, 0, 120};
     case kInt4Group32:

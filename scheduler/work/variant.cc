@@ -42,12 +42,16 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, bool fp8) {
   return v;
 }
 
+// Returns the time of a slot, which follows from mma8_bytes_per_ns.
+double slot_ns(const Machine& m) {
+  return mkrt::kStageBytes / m.mma8_bytes_per_ns / (kMma8Slots * mkrt::kConsumerWarps);
+}
+
 // Bounds the rate of operands by the issue slots of a variant, 0 for none. `warps` of a worker issue `slots`
-// each for 16 rows and `bytes` of operands. A slot's time follows from mma8_bytes_per_ns.
+// each for 16 rows and `bytes` of operands.
 void bound_by_issue(const Machine& m, double slots, double warps, double bytes, Variant& v) {
   if (slots == 0) return;
-  const double slot_ns = mkrt::kStageBytes / m.mma8_bytes_per_ns / (kMma8Slots * mkrt::kConsumerWarps);
-  v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns));
+  v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns(m)));
 }
 
 // Returns Mma64 with activations of 8-bit floats. The slots that all strips of a warp share are divided among
@@ -72,11 +76,12 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   return v;
 }
 
-// Warpgroups multiply. The consumers load activations once for the strips of a block.
-Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
+// Warpgroups multiply. The consumers load activations once for the strips of a block. Each warp unpacks one
+// strip in `slots` before its warpgroup multiplies.
+Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double slots) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWgmmaTokens));
   return {mkrt::kWgmmaTokens,
-          m.wgmma_bytes_per_ns,
+          1 / (1 / m.wgmma_bytes_per_ns + slots * mkrt::kConsumerWarps * slot_ns(m) / mkrt::kStageBytes),
           rows,
           m.activations_ns,
           strips,
@@ -127,7 +132,7 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       return v;
     }
     case mkrt::ProductVariant::kWgmma128:
-      return wgmma128(m, tokens, strips);
+      return wgmma128(m, tokens, strips, slots.wgmma);
   }
   MKC_BUG("a product of no variant");
 }

@@ -55,6 +55,24 @@ TEST_CASE("weights of e4m3 with scales of tensors or blocks match float64") {
   }
 }
 
+TEST_CASE("weights with scales of blocks match float64 where warpgroups multiply them") {
+  if (test::on_processor()) return;  // it has none
+  Shape s = awkward("qwen3", Type::kBf16);
+  s.coding = Coding::kE4m3Blocks;
+  s.hidden = 512;
+  s.ffn = 1536;
+  s.layers = 1;
+  s.context = 300;
+  check_model(s, {{65, 2}, {150, 1}}, {}, {.max_tokens = 150});
+  check_model(s, {{33, 1}}, {}, {.max_tokens = 64, .wgmma_from = 33});
+  const reference::Model model = reference::random_model(s, 11);
+  const std::vector<int32_t> prompt = test::prompt_of(40, static_cast<uint64_t>(s.vocab));
+  const auto logits = [&](uint32_t from) {
+    return Model(model, {.max_tokens = 64, .wgmma_from = from}).generate(prompt, 1).logits;
+  };
+  CHECK(logits(33) != logits(65));
+}
+
 TEST_CASE("steps of more than 32 tokens round activations to 8-bit floats where that is asked for") {
   if (test::on_processor()) return;  // it has no such instructions
   for (const Coding coding : {Coding::kE4m3Rows, Coding::kE4m3Tensor, Coding::kE4m3Blocks}) {

@@ -65,6 +65,12 @@ inline void put_row_scale(const mkrt::PackedShape& s, char* packed, uint64_t row
     std::memcpy(packed + scale_offset(s, row, k_slice), &scale, sizeof(scale));
 }
 
+// Returns the columns that share a scale. Wgmma128 needs one for all columns of a part.
+inline uint64_t group_cols_of(const mkrt::PackedShape& s) {
+  const bool wide = by_warpgroups(s.format) && s.cols % wgmma_cols(s.format) == 0;
+  return wide ? mkrt::kTileCols / mkrt::kKSlices : s.format.group_cols;
+}
+
 // Stores the scales and the zero point of an element. Returns the product of the scales. Scales differ
 // between rows and groups of columns.
 inline float put_scales(const mkrt::PackedShape& s, char* packed, uint64_t row, uint64_t col, uint64_t salt) {
@@ -75,7 +81,7 @@ inline float put_scales(const mkrt::PackedShape& s, char* packed, uint64_t row, 
     of_row = format.grouped() ? std::ldexp(1.0f, -static_cast<int>(row % 3)) : 0.0011f * some(row);
   put_row_scale(s, packed, row, of_row);
   if (!format.grouped()) return of_row;
-  const uint64_t group = col / format.group_cols;
+  const uint64_t group = col / group_cols_of(s);
   if (format.zeros) packed[group_zero_offset(s, row, col)] = static_cast<char>(zero_of(format, row, group));
   const float unit = format.code == mkrt::CodeType::kFloat || format.bits == 8 ? 0.0011f : 0.021f;
   return of_row * put_scale_of(format.group_scale, unit * some(row / format.group_rows + group),

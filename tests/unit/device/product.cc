@@ -16,8 +16,14 @@ const Case kCases[] = {
 
 // Warpgroups multiply these cases, whose activation rows are whole 16-byte pieces.
 constexpr u32 kWide = 33;
-const Case kWideCases[] = {{16, 512, 33, true},  {33, 600, 65, true},  {150, 1024, 64, true},
-                           {64, 120, 130, true}, {200, 64, 256, true}, {128, 1096, 128, true}};
+const Case kWideCases[] = {{16, 512, 33, true},   {33, 600, 65, true},  {150, 1024, 64, true},
+                           {64, 120, 130, true},  {200, 64, 256, true}, {128, 1096, 128, true},
+                           {150, 1536, 200, true}};
+
+// Returns the tokens from which a case goes by Wgmma128: `from` where its columns allow it, else 0.
+uint32_t wgmma_from_of(const Case& c, uint32_t from) {
+  return c.cols % wgmma_cols(weight_format(type_of(c))) == 0 ? from : 0;
+}
 
 // Calls check(case, problem, arguments with a residual, output) for each case.
 template <class Check>
@@ -32,7 +38,7 @@ void for_all_cases(const Check& check) {
     std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
     AllArgs a = make_args(c, p, out);
     a.residual = global(p.residual.data());
-    a.wgmma_from = wgmma_from;
+    a.wgmma_from = wgmma_from_of(c, wgmma_from);
     check(c, p, a, out);
   };
   const auto each = [&](Case c, uint32_t wgmma_from) {
@@ -102,6 +108,44 @@ TEST_CASE("rows that came rounded are scaled behind the product, and what the ne
       }
     }
   });
+}
+
+// Multiplies the scales of each 64 columns of rows of a block with factors of many sizes.
+void spread_scales(Problem& p, const std::vector<float>& factors) {
+  const std::vector<char> before = p.packed;
+  const size_t cols = p.shape.cols;
+  for (size_t i = 0; i < p.weight.size(); ++i) {
+    const float by = factors[(i / cols / 4 * 3 + i % cols / 64) % factors.size()];
+    const uint64_t at = group_scale_offset(p.shape, i / cols, i % cols);
+    float scale = 0;
+    std::memcpy(&scale, &before[at], sizeof(scale));
+    scale *= by;
+    std::memcpy(&p.packed[at], &scale, sizeof(scale));
+    p.weight[i] *= by;
+  }
+}
+
+TEST_CASE("scales of blocks may be of any size between 2^-63 and 2^63, or 0, where warpgroups multiply") {
+  const std::vector<float> any{0x1p50f, 1, 0x1p-40f, 0x1p-50f, 1, 0x1p-20f, 0x1p20f},
+      zeros{0, 1, 1, 0, 0x1p-70f, 0x1.8p-3f, 1, 1, 0}, none{0};
+  for (const std::vector<float>& factors : {any, zeros, none})
+    for (const uint32_t cols : {512u, 2048u}) {
+      const Case c{150, cols, 140, true, WeightType::kE4m3Block};
+      Problem p = make_problem(c);
+      spread_scales(p, factors);
+      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+      AllArgs a = make_args(c, p, out);
+      a.wgmma_from = kWide;
+      run(c, p, a);
+      for (uint32_t t = 0; t < c.tokens; t += 9) {
+        const std::vector<double> in = product_input(c, p, false, t);
+        for (uint32_t r = 0; r < c.rows; ++r) {
+          double squares = 0;  // of the terms
+          for (uint32_t k = 0; k < c.cols; ++k) squares += std::pow(in[k] * p.weight[r * c.cols + k], 2);
+          CHECK(std::abs(out[t * c.rows + r] - dot(c, p, in, r)) <= 4e-6 * std::sqrt(squares));
+        }
+      }
+    }
 }
 
 TEST_CASE("gate times up is rounded where only products read it") {

@@ -81,6 +81,29 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
   }
 }
 
+TEST_CASE("a token's bits do not depend on how many others a product by warpgroups has, nor on the block") {
+  for (const auto& [bf16, coded] : matrix_weights()) {
+    if (!by_warpgroups(weight_format(coded))) continue;
+    Case c{150, 1536, 150, bf16, coded};
+    CAPTURE(static_cast<int>(coded));
+    Problem p = make_problem(c);
+    const auto product = [&](uint32_t tokens, u32 max) {
+      c.tokens = tokens;
+      std::vector<float> out(size_t{tokens} * c.rows, NAN);
+      AllArgs a = make_args(c, p, out);
+      a.wgmma_from = 33;
+      run(c, p, a, 1, true, max);
+      return out;
+    };
+    const std::vector<float> all = product(150, ~0u);
+    for (const uint32_t tokens : {33u, 64u, 65u, 128u, 129u})
+      for (const u32 max : {~0u, 3u}) {
+        const std::vector<float> some = product(tokens, max);
+        CHECK(std::equal(some.begin(), some.end(), all.begin()));
+      }
+  }
+}
+
 TEST_CASE("rows that are picked have the bits that they have among all") {
   const std::vector<u32> q_len{3, 1, 40, 1, 1, 9, 2, 20, 1, 5};
   for (const auto& [bf16, coded] : all_weights()) {
