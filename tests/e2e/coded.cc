@@ -65,6 +65,9 @@ TEST_CASE("weights with scales of blocks match float64 where warpgroups multiply
   s.context = 300;
   check_model(s, {{65, 2}, {150, 1}}, {}, {.max_tokens = 150});
   check_model(s, {{33, 1}}, {}, {.max_tokens = 64, .wgmma_from = 33});
+  Shape narrow = s;
+  narrow.ffn = 640;  // K slices of 80 columns cross blocks
+  check_model(narrow, {{70, 1}}, {}, {.max_tokens = 80});
   const reference::Model model = reference::random_model(s, 11);
   const std::vector<int32_t> prompt = test::prompt_of(40, static_cast<uint64_t>(s.vocab));
   const auto logits = [&](uint32_t from) {

@@ -128,14 +128,15 @@ MATRIX = ("HMMA", "QMMA", "HGMMA", "QGMMA")  # mma.sync and wgmma, of 2-byte typ
 
 
 def fullest(code, following, begin, end):
-    """The way through a loop's body with the most matrix instructions, and among such ways the shortest."""
+    """The way through a loop's body with the most matrix instructions and conversions of packed floats, and among such
+    ways the shortest."""
     best = {begin: (0, 0, None)}
     for at in range(begin, end + 1):
         if at not in best:
             continue
         matrix, length, _ = best[at]
         for to in following[at]:
-            found = (matrix + code[to].opcode.startswith(MATRIX), length - 1, at)
+            found = (matrix + code[to].opcode.startswith((*MATRIX, "F2FP")), length - 1, at)
             if at < to <= end and (to not in best or found[:2] > best[to][:2]):
                 best[to] = found
     way = [end] if end in best else []
