@@ -12,8 +12,8 @@
 namespace mk {
 
 // Groups of tokens that go through strips together, and how many strips then go together. Sums are kept in
-// registers. Few tokens take one strip after the other, because one stream of memory is faster than two.
-// Formats with groups of columns do so always, because a group has sums of its own.
+// registers. One strip of few tokens has few sums, and each multiply-add waits for the one before in its sum.
+// Formats with groups of columns take one strip, because the sums of groups do not wait for each other.
 #ifdef __AVX512F__
 constexpr u32 kGroupTokens = 8;
 template <class W>
@@ -24,7 +24,7 @@ MK_INLINE constexpr u32 together(u32 tokens) {
 constexpr u32 kGroupTokens = 4;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
-  return tokens == 2 && !W::grouped ? 2 : 1;
+  return tokens <= 2 && !W::grouped ? 2 : 1;
 }
 #endif
 constexpr u32 kPrefetchBytes = 4096;  // of a strip, between what is multiplied and what is prefetched to L2
