@@ -91,10 +91,10 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
     const u32 first = kv_tile + from;
     if (!b.sees(first, first + S::kPositions)) continue;
     if (!wait_free_stage(w)) return false;
-    const u32 slot = w.stage % w.stages;
-    load_rows<C>(w, a, cache, w.stage_at(slot), from, column, b.begin > first ? b.begin - first : 0,
+    const u32 stage_index = w.stage % w.stages;
+    load_rows<C>(w, a, cache, w.stage_at(stage_index), from, column, b.begin > first ? b.begin - first : 0,
                  min(b.end - first, S::kPositions), brought > first ? brought - first : 0);
-    Async::end(w, slot);
+    Async::end(w, stage_index);
     ++w.stage;
   }
   return true;
