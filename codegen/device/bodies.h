@@ -282,15 +282,15 @@ struct EmbedArgs {
 // logits [T, vocab]: not changed; vocab is at most kMaxVocab.
 // best_value [T, ceil(vocab / 16)]: the greatest logit of each strip; best_index: its id, the lowest on ties.
 // next [requests]: the token sampled; unset for requests without a sample.
-// first_row, rows, slot: lists by request of the step.
-// slot: the number of the request in the launch and in `samples`.
+// first_row, rows, launch_request: lists by request of the step.
+// launch_request: the number of the request in the launch and in `samples`.
 struct SampleArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
   AS1 const u32* best_index;
   AS1 u32* next;
   AS1 const MkSample* samples;
-  AS1 const u32* slot;
+  AS1 const u32* launch_request;
   AS3 const u32* first_row;
   AS3 const u32* rows;
   u32 logit_rows, tokens;  // equal if each token has logits; else each request has one row
