@@ -177,8 +177,8 @@ constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
 // The warps of a worker take this many query rows through a KV tile together.
-constexpr u32 kBlockRows = 16;
-constexpr u32 kBlockRowsF32 = 8;  // query rows with f32 caches
+constexpr u32 kQueryTileRows = 16;
+constexpr u32 kQueryTileRowsF32 = 8;  // query rows with f32 caches
 
 constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
@@ -366,15 +366,17 @@ void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
-// `kv_tile` is the number of a KV tile in the partial. `block` is the number of a block of query rows that go
-// through a KV tile together. Block 0 of a request's last row block also stores that row block's keys and
-// values.
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+// `kv_tile` is the number of a KV tile in the partial. `query_tile` is the number of a query tile, whose rows
+// go through a KV tile together. Query tile 0 of a request's last row block also stores that row block's keys
+// and values.
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
+                    u32 query_tile);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                     u32 block);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+                     u32 query_tile);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
+                    u32 query_tile);
 void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                     u32 block);
+                     u32 query_tile);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
