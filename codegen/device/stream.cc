@@ -71,10 +71,11 @@ MK_INLINE bool lend_stage(Worker& w) {
   return true;
 }
 
-// load_parts() fills a stage with a K slice's parts of `together` tiles from `tile` on, of all strips.
+// load_tile_slices() fills a stage with a K slice's tile slices of `together` tiles from `tile` on, of all
+// strips.
 template <class Loader>
-MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice, u32 tile,
-                          u32 together) {
+MK_INLINE bool load_tile_slices(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice,
+                                u32 tile, u32 together) {
   const u32 last = strips.k_slice_bytes(tile + together - 1);
   const u32 all = strips.count * ((together - 1) * strips.full_bytes / kKSlices + last);
   return fill_stage<Loader>(w, all, [&](u32 stage_index) {
@@ -88,9 +89,9 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
   });
 }
 
-// stream_k_slices() streams strips for Mma64 and Wgmma128, K slice by K slice. A stage has the K slice's
-// parts of as many tiles as there is room for. `lends` is set for Wgmma128: a stage has the part of one tile,
-// and a stage for activations follows.
+// stream_k_slices() streams strips for Mma64 and Wgmma128, K slice by K slice. A stage has the
+// tile slices of as many tiles as there is room for. `lends` is set for Wgmma128: a stage has one tile slice
+// of each strip, and a stage for activations follows.
 template <class Loader>
 MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
   const u32 k_slices = kKSlices / strips.split_k, max = lends ? 1 : mma64_tiles(strips.count);
@@ -99,7 +100,8 @@ MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips&
     const u32 k_slice = strips.part * k_slices + turn % k_slices;
     for (u32 tile = 0, together; goes_on && tile < strips.tiles; tile += together) {
       together = min(strips.tiles - tile, max);
-      goes_on = load_parts<Loader>(w, weights, strips, k_slice, tile, together) && (!lends || lend_stage(w));
+      goes_on =
+          load_tile_slices<Loader>(w, weights, strips, k_slice, tile, together) && (!lends || lend_stage(w));
     }
   }
   return goes_on;
