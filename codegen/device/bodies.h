@@ -186,7 +186,7 @@ constexpr u32 kMaxTopK = 16;
 // An active expert is one that some token chose. Active experts are numbered in the order of their expert
 // numbers.
 //
-// logits [T, experts]; share [T, top_k].
+// logits [T, experts]; routing_weight [T, top_k].
 // active_experts [1]: the number of active experts.
 // expert [experts]: the number of each active expert among the experts.
 // active_expert_rows [experts]: how many tokens each active expert has.
@@ -195,7 +195,7 @@ constexpr u32 kMaxTopK = 16;
 // row [T, top_k]: the index in `token` of each choice of a token.
 struct RouteArgs {
   AS1 const f32* logits;
-  AS1 f32* share;
+  AS1 f32* routing_weight;
   AS1 u32* active_experts;
   AS1 u32* expert;
   AS1 u32* active_expert_rows;
@@ -222,10 +222,11 @@ struct ExpertArgs {
 };
 
 // ExpertSumArgs: out [T, cols] is residual [T, cols] or 0, plus the token's rows of x [rows, cols] times its
-// shares. A token's choices are added in their order. share and row are outputs of route (RouteArgs).
+// routing weights. A token's choices are added in their order. routing_weight and row are outputs of route
+// (RouteArgs).
 struct ExpertSumArgs {
   AS1 const f32* x;
-  AS1 const f32* share;
+  AS1 const f32* routing_weight;
   AS1 const u32* row;
   AS1 const f32* residual;
   AS1 f32* out;

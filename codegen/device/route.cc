@@ -85,7 +85,7 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
   }
   if (lane >= a.top_k) return;
   a.row[token * a.top_k + lane] = expert;
-  a.share[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
+  a.routing_weight[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
 }
 
 // count_tokens() counts all tokens of an expert. count_before() counts those before `token`.

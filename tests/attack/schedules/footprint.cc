@@ -117,7 +117,7 @@ void touch_route(TouchList& t) {
   const int64_t rows = t.dim("logits", 0), choices = t.attr("top_k", 0);
   const auto active_experts = static_cast<int64_t>(t.step.active_expert_rows.size());
   t.read("logits", {up_to(rows), up_to(t.dim("logits", 1))});
-  t.write("share", {up_to(rows), up_to(choices)});
+  t.write("routing_weight", {up_to(rows), up_to(choices)});
   t.write("row", {up_to(rows), up_to(choices)});
   t.write("active_experts", {only(0)});
   for (const char* table : {"expert", "active_expert_rows", "active_expert_begin"})
@@ -153,9 +153,9 @@ void touch_expert(TouchList& t, int64_t block, int64_t active_expert) {
 
 void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
   const Span cols = block_of(block, kSumColumns, t.dim("x", 1));
-  const int64_t choices = t.dim("share", 1);
+  const int64_t choices = t.dim("routing_weight", 1);
   t.read("x", {up_to(t.dim("x", 0)), cols});  // the router says which rows
-  t.read("share", {only(token), up_to(choices)});
+  t.read("routing_weight", {only(token), up_to(choices)});
   t.read("row", {only(token), up_to(choices)});
   t.maybe_read("residual", {only(token), cols});
   t.maybe_read("next_norm", {cols});

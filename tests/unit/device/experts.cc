@@ -296,7 +296,7 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
   CHECK(run(c, mixed, 77) == some);
 }
 
-TEST_CASE("a token's rows are added by their shares to the residual, the first choice first") {
+TEST_CASE("a token's rows are added by their routing weights to the residual, the first choice first") {
   const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
   const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
   const std::vector<float> x = random_floats(r.rows() * cols, 9), residual = random_floats(tokens * cols, 10);
@@ -307,7 +307,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
     std::vector<uint16_t> x_bf16(out.size());
     const ExpertSumArgs a{
         global(x.data()),
-        global(r.share.data()),
+        global(r.routing_weight.data()),
         global(r.row.data()),
         add ? global(residual.data()) : nullptr,
         global(out.data()),
@@ -329,7 +329,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
         if (col == 0) part = {0, 0};
         float sum = 0;
         for (u32 i = 0; i < top_k; ++i)
-          sum = std::fma(r.share[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
+          sum = std::fma(r.routing_weight[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
         CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
         CHECK(x_bf16[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
         part[col / kSumCols] += double{out[t * cols + col]} * out[t * cols + col];

@@ -34,7 +34,7 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
     for (u32 i = 0; i < top_k; ++i) {
       tokens_of[chosen[t][i]].push_back(t);
       const double want = std::exp(double{l[chosen[t][i]]} - l[chosen[t][0]]) / (norm ? kept : all);
-      CHECK(std::abs(r.share[t * top_k + i] - want) < 2e-6);
+      CHECK(std::abs(r.routing_weight[t * top_k + i] - want) < 2e-6);
     }
   }
   u32 active_expert = 0, row = 0;

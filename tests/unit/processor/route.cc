@@ -47,7 +47,7 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
     for (const u32 e : chosen[t]) kept += weight(e);
     for (u32 i = 0; i < top_k; ++i) {
       tokens_of[chosen[t][i]].push_back(t);
-      CHECK(std::abs(r.share[t * top_k + i] - weight(chosen[t][i]) / (norm ? kept : all)) < 2e-6);
+      CHECK(std::abs(r.routing_weight[t * top_k + i] - weight(chosen[t][i]) / (norm ? kept : all)) < 2e-6);
     }
   }
   u32 active_expert = 0, row = 0;
@@ -90,7 +90,7 @@ TEST_CASE("route sends all tokens to one expert, and none to others") {
   check_route(logits, 100, 16, 3, true);
 }
 
-TEST_CASE("a NaN and minus infinity are the least logits, and have no share") {
+TEST_CASE("a NaN and minus infinity are the least logits, and have no routing weight") {
   std::vector<float> logits = random_floats(20 * 40, 5);
   for (size_t i = 0; i < logits.size(); ++i)
     if (i % 40 > 5 && i % 7 != 0) logits[i] = i % 2 ? NAN : -INFINITY;
