@@ -18,7 +18,7 @@ struct ModelIdentity {
   std::vector<int32_t> eos_ids;
   int32_t bos_id = -1;
   Mode mode = Mode::kMegakernel;
-  std::vector<std::string> without{};  // device parts that the code does not use: parse_without()
+  std::vector<std::string> without{};  // target features that the code does not use: parse_without()
   Engines engines{};                   // of the target
 };
 

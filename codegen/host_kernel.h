@@ -24,7 +24,7 @@ struct HostOptions {
   std::function<void(llvm::Module&)>
       edit{};  // for fault injection: changes the kernel's module before it is optimised
   Mode mode = Mode::kMegakernel;
-  std::vector<std::string> without{};  // device parts that the code does not use: parse_without()
+  std::vector<std::string> without{};  // target features that the code does not use: parse_without()
   // quick suits runs of few steps: code compiles in a sixth of the time and runs two to three times slower.
   bool quick = false;
   Cache cache{};          // holds compiled code; edited kernels are neither looked up nor kept

@@ -27,14 +27,14 @@ std::span<const Target> targets() {
   return kTargets;
 }
 
-std::span<const std::string_view> parts_to_go_without() {
-  static constexpr std::string_view kParts[] = {"bulk", "setmaxnreg", "wgmma"};
-  return kParts;
+std::span<const std::string_view> features_to_go_without() {
+  static constexpr std::string_view kFeatures[] = {"bulk", "setmaxnreg", "wgmma"};
+  return kFeatures;
 }
 
 Result<std::vector<std::string>> parse_without(std::string_view list) {
-  const std::vector<std::string> known(parts_to_go_without().begin(), parts_to_go_without().end());
-  std::set<std::string> parts;
+  const std::vector<std::string> known(features_to_go_without().begin(), features_to_go_without().end());
+  std::set<std::string> features;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string name(list.substr(begin, end - begin));
@@ -44,17 +44,17 @@ Result<std::vector<std::string>> parse_without(std::string_view list) {
                                near.empty() ? "" : fmt::format(", did you mean {}?", near),
                                fmt::join(known, ", "))};
     }
-    parts.insert(name);
+    features.insert(name);
     begin = end + 1;
   }
-  return std::vector<std::string>(parts.begin(), parts.end());
+  return std::vector<std::string>(features.begin(), features.end());
 }
 
-Engines without(Engines engines, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    if (part == "bulk") engines.bulk_copy = false;
-    if (part == "setmaxnreg") engines.setmaxnreg = false;
-    if (part == "wgmma") engines.warpgroups = false;
+Engines without(Engines engines, const std::vector<std::string>& features) {
+  for (const std::string& feature : features) {
+    if (feature == "bulk") engines.bulk_copy = false;
+    if (feature == "setmaxnreg") engines.setmaxnreg = false;
+    if (feature == "wgmma") engines.warpgroups = false;
   }
   return engines;
 }

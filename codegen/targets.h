@@ -22,17 +22,17 @@ struct Engines {
 };
 constexpr Engines kProcessorEngines{.setmaxnreg = false, .loader = false};
 
-// Returns the names of the device parts that code can do without. "wgmma" is replaced by mma.sync, and "bulk"
-// by cp.async of all lanes. "setmaxnreg" has no replacement: threads keep their initial registers and may
-// spill.
-std::span<const std::string_view> parts_to_go_without();
+// Returns the names of the target features that code can do without. "wgmma" is replaced by mma.sync, and
+// "bulk" by cp.async of all lanes. "setmaxnreg" has no replacement: threads keep their initial registers and
+// may spill.
+std::span<const std::string_view> features_to_go_without();
 
-// Returns the parts of a comma-separated list, sorted and without duplicates. Errors: an unknown name, with
-// the nearest known one; an empty list.
+// Returns the features of a comma-separated list, sorted and without duplicates. Errors: an unknown name,
+// with the nearest known one; an empty list.
 Result<std::vector<std::string>> parse_without(std::string_view list);
 
-// Returns the engines without these parts.
-Engines without(Engines engines, const std::vector<std::string>& parts);
+// Returns the engines without these features.
+Engines without(Engines engines, const std::vector<std::string>& features);
 
 struct Target {
   std::string name;      // "sm_90a"

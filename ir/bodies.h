@@ -32,7 +32,7 @@ bool looks_up(BodyKind kind, std::string_view role);
 
 // Attention multiplies a KV tile with this many query rows at once. A row block takes as many tokens as have
 // no more query rows in the group of a key/value head, and at least one token.
-constexpr int64_t kBlockRows = 16;
+constexpr int64_t kQueryTileRows = 16;
 
 // Returns the columns that the norm of a row grid takes together, or 0 where it has none. They are the whole
 // row or a head.

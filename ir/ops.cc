@@ -140,12 +140,12 @@ const std::vector<OpSchema>& schemas() {
        .inputs = {{"logits", {kValue, "RV"}}},
        .outputs = {{"out", {kIndex, "B"}}}},
       // The op chooses the k greatest entries of a softmax, greatest first. Ties go to the lowest expert. The
-      // routing weights (`share`) are the probabilities of the chosen experts. norm_topk scales them to a sum
+      // routing weights are the probabilities of the chosen experts. norm_topk scales them to a sum
       // of 1.
       {.kind = OpKind::kRoute,
        .name = "route",
        .inputs = {{"logits", {kValue, "TX"}}},
-       .outputs = {{"choice", {kIndex, "Tk"}}, {"share", {kValue, "Tk"}}},
+       .outputs = {{"choice", {kIndex, "Tk"}}, {"routing_weight", {kValue, "Tk"}}},
        .int_attrs = {"norm_topk", "top_k"}},
       // The op multiplies each pair's row with the weight of the pair's expert, and adds the expert's bias.
       {.kind = OpKind::kExpertLinear,
@@ -158,7 +158,7 @@ const std::vector<OpSchema>& schemas() {
       // The op adds the results of a token in the order of its choices.
       {.kind = OpKind::kExpertSum,
        .name = "expert_sum",
-       .inputs = {{"x", {kValue, "PD"}}, {"share", {kValue, "Tk"}}},
+       .inputs = {{"x", {kValue, "PD"}}, {"routing_weight", {kValue, "Tk"}}},
        .outputs = {{"out", {kValue, "TD"}}}},
   };
   return table;

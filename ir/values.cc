@@ -58,10 +58,10 @@ Routing routing_of(const Symbols& symbols) {
   return {symbols[active].bounds.lo, symbols[active].bounds.hi};
 }
 
-std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t slots) {
+std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t active_experts) {
   const int64_t rows = routing.choices * tokens;
-  std::vector<int64_t> spread(static_cast<size_t>(slots), rows / slots);
-  for (int64_t i = 0; i < rows % slots; ++i) ++spread[static_cast<size_t>(i)];
+  std::vector<int64_t> spread(static_cast<size_t>(active_experts), rows / active_experts);
+  for (int64_t i = 0; i < rows % active_experts; ++i) ++spread[static_cast<size_t>(i)];
   return spread;
 }
 

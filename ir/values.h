@@ -65,9 +65,9 @@ struct Routing {
 // Returns the routing by the bounds of the routed symbol active_experts; it has no choices where there is
 // none.
 Routing routing_of(const Symbols& symbols);
-// Returns the rows of each of `slots` active experts: the choices of all tokens, spread evenly. Requires
-// choices <= slots <= min(experts, choices * tokens).
-std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t slots);
+// Returns the rows of each of `active_experts` active experts: the choices of all tokens, spread evenly.
+// Requires choices <= active_experts <= min(experts, choices * tokens).
+std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t active_experts);
 
 // Returns all symbols and list elements at their lower bounds. The values describe a decode step at the start
 // of a context. Plans are tuned for such a step.

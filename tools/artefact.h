@@ -22,8 +22,8 @@ struct HostArtefact {
   mkrt::Artefact artefact;
   HostKernel kernel;
 };
-// Compiles a proved schedule for the emulator. The mode and device parts are those of the compilation, not of
-// `options`.
+// Compiles a proved schedule for the emulator. The mode and target features are those of the compilation, not
+// of `options`.
 Result<HostArtefact> build_for_emulator(Compilation& compilation, const HostOptions& options = {});
 
 // Returns sealed manifest and plan for the emulator. Requires a proved schedule.

@@ -123,17 +123,18 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
       ->type_name("DIR");
 }
 
-void add_without_option(CLI::App& command, std::vector<std::string>& parts) {
+void add_without_option(CLI::App& command, std::vector<std::string>& without) {
   command
       .add_option_function<std::string>(
           "--without",
-          [&parts](const std::string& list) {
+          [&without](const std::string& list) {
             Result<std::vector<std::string>> found = parse_without(list);
             if (!found.ok()) throw CLI::ValidationError("--without", found.error().message);
-            parts = std::move(found.value());
+            without = std::move(found.value());
           },
-          "parts of the GPU to go without, with commas between: wgmma, setmaxnreg, bulk (docs/machines.md)")
-      ->type_name("PARTS");
+          "features of the GPU to go without, with commas between: wgmma, setmaxnreg, bulk "
+          "(docs/machines.md)")
+      ->type_name("FEATURES");
 }
 
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {

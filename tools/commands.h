@@ -32,8 +32,8 @@ void add_man(CLI::App& app, Action& action);
 // Adds MODEL and the options of its compilation, which several commands share.
 void add_model_options(CLI::App& command, ModelRequest& request);
 
-// Adds --without, the device parts that the code does not use.
-void add_without_option(CLI::App& command, std::vector<std::string>& parts);
+// Adds --without, the target features that the code does not use.
+void add_without_option(CLI::App& command, std::vector<std::string>& without);
 
 // Adds --mode, for commands that make code.
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode);

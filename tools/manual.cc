@@ -23,9 +23,9 @@ ValueKind target_names() {
   return kind;
 }
 
-ValueKind parts() {
+ValueKind features() {
   ValueKind kind{.names = {}, .list = true};
-  for (const std::string_view part : parts_to_go_without()) kind.names.emplace_back(part);
+  for (const std::string_view feature : features_to_go_without()) kind.names.emplace_back(feature);
   return kind;
 }
 
@@ -38,8 +38,10 @@ ValueKind pass_names() {
 
 // Returns the table of all commands, with the names that each type of value has.
 OptionTable full_table(const CLI::App& app) {
-  return table_of(
-      app, {{"MACHINE", machines()}, {"PARTS", parts()}, {"PASS", pass_names()}, {"TARGET", target_names()}});
+  return table_of(app, {{"MACHINE", machines()},
+                        {"FEATURES", features()},
+                        {"PASS", pass_names()},
+                        {"TARGET", target_names()}});
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct Compilation {
   Machine machine;
   std::string machine_said;  // NativeMachine::said of a native machine or a processor; "": neither
   Mode mode = Mode::kMegakernel;
-  std::vector<std::string> without;                      // device parts that the code does not use
+  std::vector<std::string> without;                      // target features that the code does not use
   bool balance_grids = false, keep_activations = false;  // PlaceOptions
   Module module;                                         // IR of the level reached
   std::map<std::string, std::string> unfused;            // row grids by name: why no pattern holds them
@@ -83,7 +83,7 @@ struct ModelRequest {
   bool keep_activations = false;         // PlaceOptions::keep_activations
   std::optional<SearchBudget> search{};  // SearchOptions::budget
   bool ignore_measured = false;          // the machine ignores the measurements of mkc doctor
-  std::vector<std::string> without{};    // device parts that the code does not use: parse_without()
+  std::vector<std::string> without{};    // target features that the code does not use: parse_without()
 };
 
 // Reads request, generation defaults and machine. Reads the headers of the checkpoint's weights if there are

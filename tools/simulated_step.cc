@@ -90,7 +90,7 @@ Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<S
   for (const StepRequest& request : requests) tokens += request.rows;
   std::vector<int64_t> active_expert_rows;
   if (const Routing routing = routing_of(symbols); routing.choices != 0)
-    active_expert_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
+    active_expert_rows = spread_rows(routing, tokens, expected_active_experts(routing, tokens));
   step.symbols = step_values(symbols, requests, active_expert_rows);
   if (stay_in_cache(step.compilation.machine, step.compilation.schedule().weight_bytes)) {
     Result<Machine> cached = with_weights_in_cache(step.compilation.machine);

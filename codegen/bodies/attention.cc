@@ -9,7 +9,7 @@
 namespace mkc {
 namespace {
 
-static_assert(kBlockRows == mk::kBlockRows && kKvTilePositions == mk::kKvTile &&
+static_assert(kQueryTileRows == mk::kQueryTileRows && kKvTilePositions == mk::kKvTile &&
               kKvChunkPositions == mk::kKvChunk && kBusyKvChunks == mk::kBusyKvChunks);
 
 // Fills a mk::PagedCache.
@@ -75,7 +75,7 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-// Calls the attend body once per KV tile and block of query rows. A block is the rows that one call takes
+// Calls the attend body once per KV tile and query tile. A query tile is the rows that one call takes
 // together. Arguments are loaded again for each call, because they would fill registers.
 void attend(Emitter& e, const BodyCall& call, const TaskCall& t) {
   const TaskProgram& program = call.schedule.program;
@@ -84,16 +84,16 @@ void attend(Emitter& e, const BodyCall& call, const TaskCall& t) {
   const bool f32 = operand_tensor(program, grid, "k_cache").dtype == DType::f32;
   const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
   const Expr rows = group * element(step_symbols(program.symbols).blocks->rows, coord(1));
-  const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows),
+  const Expr query_tiles = ceil_div(rows, f32 ? mk::kQueryTileRowsF32 : mk::kQueryTileRows),
              kv_tiles = floor_div(partial_positions_of(program, grid), kKvTilePositions);
-  const auto each_block = [&](llvm::Value* kv_tile) {
-    e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
+  const auto each_query_tile = [&](llvm::Value* kv_tile) {
+    e.loop(e.constant(0), e.value(query_tiles, coords), [&](llvm::Value* query_tile) {
       e.call(typed("mkb_attend", call, "k_cache").c_str(),
-             {call.worker, arguments(e, call), coords[0], coords[1], coords[2], kv_tile, block});
+             {call.worker, arguments(e, call), coords[0], coords[1], coords[2], kv_tile, query_tile});
     });
   };
-  if (kv_tiles.is_const()) return each_block(e.constant(0));  // exactly one KV tile
-  e.loop(e.constant(0), e.value(kv_tiles), each_block);
+  if (kv_tiles.is_const()) return each_query_tile(e.constant(0));  // exactly one KV tile
+  e.loop(e.constant(0), e.value(kv_tiles), each_query_tile);
 }
 
 void append(Emitter& e, const BodyCall& call, const TaskCall& t) {

@@ -12,14 +12,14 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(A))};
   const Tensor& x = f.tensor("x");
   f.set_operand(offsetof(A, x), "x");
-  f.set_operand(offsetof(A, share), "share");
+  f.set_operand(offsetof(A, routing_weight), "routing_weight");
   f.set_operand(offsetof(A, row), "row");
   f.set_operand(offsetof(A, residual), "residual");
   f.set_operand(offsetof(A, out), "out", true);
   f.set_norm_outputs(offsetof(A, norm_outputs));
   f.set(offsetof(A, cols), f.extent(x, 1));
   f.set(offsetof(A, rows), e.value(x.shape[0]));
-  f.set(offsetof(A, top_k), f.extent(f.tensor("share"), 1));
+  f.set(offsetof(A, top_k), f.extent(f.tensor("routing_weight"), 1));
   return f.base;
 }
 

@@ -10,7 +10,7 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   using A = mk::RouteArgs;
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
-  f.set_operand(offsetof(A, share), "share", true);
+  f.set_operand(offsetof(A, routing_weight), "routing_weight", true);
   f.set_operand(offsetof(A, active_experts), "active_experts", true);
   f.set_operand(offsetof(A, expert), "expert", true);
   f.set_operand(offsetof(A, active_expert_rows), "active_expert_rows", true);

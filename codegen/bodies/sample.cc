@@ -16,7 +16,7 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, best_index), "best_index");
   f.set_operand(offsetof(A, next), "next", true);
   f.set(offsetof(A, samples), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, samples)));
-  f.set(offsetof(A, slot), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, slot)));
+  f.set(offsetof(A, launch_request), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, launch_request)));
   const StepSymbols step = f.symbols();
   f.set_list(offsetof(A, first_row), step.first_row);
   f.set_list(offsetof(A, rows), step.q_len);

@@ -65,7 +65,8 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, 
 }
 
 template <class Form>
-MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, const Block& b, AS3 char* q) {
+MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, const QueryTile& b,
+                           AS3 char* q) {
   for (u32 row = w.warp(); row < b.count; row += kConsumerWarps) {
     const u32 token = r.first + b.token(row), q_head = r.head * b.group + b.head(row);
     rotate_head(w, a.q + (token * a.heads + q_head) * a.head_dim, a.q_norm, a.q_eps, a.rotated,
@@ -85,7 +86,7 @@ MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& r, u32 partial, u32 x
 // [column, column + kSumColumns). The first KV tile of a partial stores the sum, and later ones add to it. A
 // row that sees none of the KV tile adds 0.
 MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
-                         const Block& b, const KvTile& kv_tile, u32 first_row, u32 column, f32 scale) {
+                         const QueryTile& b, const KvTile& kv_tile, u32 first_row, u32 column, f32 scale) {
   // Lanes read in the order in which sums lie. Each eight of them write a sector.
   const u32 four = w.thread % kSumColumns / 4, d = four % 4 * 16 + four / 4 * 4 + w.thread % 4;
   if (column + d >= a.head_dim) return;
@@ -101,7 +102,7 @@ MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScrat
 }
 
 MK_INLINE void add_totals(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
-                          const Block& b, const KvTile& kv_tile) {
+                          const QueryTile& b, const KvTile& kv_tile) {
   const u32 row = w.thread;
   if (row >= b.count) return;
   f32 total = 0;
@@ -113,12 +114,12 @@ MK_INLINE void add_totals(const Worker& w, const AttendArgs& a, const AttendScra
 }
 
 template <class C, class Form>
-MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const Block& b,
-                            const KvTile& kv_tile) {
+MK_INLINE void attend_query_tile(Worker& w, const AttendArgs& a, const Rows& r, const QueryTile& b,
+                                 const KvTile& kv_tile) {
   launder_thread(w);
   const AttendScratch s(w);
   put_queries<Form>(w, a, r, b, s.q);
-  consumer_barrier();  // queries and keys are written; the sums of the last block have been read
+  consumer_barrier();  // queries and keys are written; the sums of the last query tile have been read
   launder_thread(w);
   const Warp x{w, a, s, b, kv_tile.begin + w.warp() * kWarpLanes, brought_to<C>(a, r), keeps_fresh<C>(a, r)};
   Form form;
@@ -153,13 +154,14 @@ MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const
 
 template <class C, class Form>
 MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
-                      u32 kv_tile_of_partial, u32 block) {
+                      u32 kv_tile_of_partial, u32 query_tile) {
   launder_thread(w);
   const Rows r(a, row_block, head);
   const KvTile kv_tile(a, r, partial, kv_tile_of_partial);
-  if (block == 0 && r.written_by_attend(a)) write_cache<C>(w, a, r, kv_tile.begin, kv_tile.begin + kKvTile);
-  const Block b(a, r, block * Form::kRows, Form::kRows);
-  if (b.sees(kv_tile.begin, kv_tile.begin + kKvTile)) attend_block<C, Form>(w, a, r, b, kv_tile);
+  if (query_tile == 0 && r.written_by_attend(a))
+    write_cache<C>(w, a, r, kv_tile.begin, kv_tile.begin + kKvTile);
+  const QueryTile b(a, r, query_tile * Form::kRows, Form::kRows);
+  if (b.sees(kv_tile.begin, kv_tile.begin + kKvTile)) attend_query_tile<C, Form>(w, a, r, b, kv_tile);
 }
 
 template <class C>
@@ -247,20 +249,20 @@ MK_BODY void mkb_append_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_b
 }
 
 MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                            u32 block) {
-  attend<F32, FmaForm>(*w, *a, head, row_block, partial, kv_tile, block);
+                            u32 query_tile) {
+  attend<F32, FmaForm>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial,
-                             u32 kv_tile, u32 block) {
-  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, partial, kv_tile, block);
+                             u32 kv_tile, u32 query_tile) {
+  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                            u32 block) {
-  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, partial, kv_tile, block);
+                            u32 query_tile) {
+  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial,
-                             u32 kv_tile, u32 block) {
-  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, partial, kv_tile, block);
+                             u32 kv_tile, u32 query_tile) {
+  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 
 // mkb_combine() takes one key/value head of a row block. Each row has the partials that it sees.

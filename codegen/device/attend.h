@@ -2,8 +2,8 @@
 // rows and cache, the stages of keys and values, and the scratch.
 //
 // A KV tile is kKvTile positions from a multiple of kKvTile on. Each consumer warp has 32 of these positions.
-// Query rows of a row block go through a KV tile in blocks (Block). The heads of a token's group follow each
-// other in a block.
+// Query rows of a row block go through a KV tile in query tiles (QueryTile). The heads of a token's group
+// follow each other in a query tile.
 //
 // A row's result depends on its position and the cache alone. The rows beside it, the rest of the batch, the
 // cuts of a prompt and the places of pages do not change its bits. KV tiles are therefore always added in
@@ -20,10 +20,10 @@ constexpr f32 kNone = -__builtin_inff();
 // The warps add up 8 query rows and 64 columns of values at a time.
 constexpr u32 kSumRows = 8;
 constexpr u32 kSumColumns = 64;
-static_assert(kBlockRows == 2 * kSumRows && kBlockRowsF32 == kSumRows);
+static_assert(kQueryTileRows == 2 * kSumRows && kQueryTileRowsF32 == kSumRows);
 
 struct AttendScratch {
-  static constexpr u32 kQueryBytes = kBlockRows * 2 * kMaxHeadDim;
+  static constexpr u32 kQueryBytes = kQueryTileRows * 2 * kMaxHeadDim;
   static constexpr u32 kFreshBytes = kMaxHeadDim * 2;
   AS3 char* q;      // queries, in the layout of the form
   AS3 char* fresh;  // a key, and a value kFreshBytes behind it: see keeps_fresh()
@@ -33,12 +33,12 @@ struct AttendScratch {
       : q(w.scratch()), fresh(q + kQueryBytes), base((AS3 f32*)(fresh + 2 * kFreshBytes)) {}
   // greatest() and total() are a row's greatest score and its sum of weights, [warp].
   MK_INLINE AS3 f32* greatest(u32 row) const { return base + row * kConsumerWarps; }
-  MK_INLINE AS3 f32* total(u32 row) const { return greatest(kBlockRows + row); }
+  MK_INLINE AS3 f32* total(u32 row) const { return greatest(kQueryTileRows + row); }
   // sum() is what a warp adds to 4 neighbouring columns, from a multiple of 4 on. The order of these fours
   // spreads over all banks what 8 lanes write at a time.
   MK_INLINE AS3 f32* sum(u32 warp, u32 row, u32 column) const {
     const u32 four = (column / 16 + column / 4 % 4 * 4) ^ row % 2 * 4;
-    return greatest(2 * kBlockRows) + (warp * kSumRows + row) * kSumColumns + four * 4;
+    return greatest(2 * kQueryTileRows) + (warp * kSumRows + row) * kSumColumns + four * 4;
   }
   MK_INLINE f32 greatest_of_all(u32 row) const {
     static_assert(kConsumerWarps == 8);
@@ -50,7 +50,7 @@ struct AttendScratch {
   }
 };
 static_assert(AttendScratch::kQueryBytes + 2 * AttendScratch::kFreshBytes +
-                  (2 * kBlockRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
+                  (2 * kQueryTileRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
               kScratchBytes);
 
 // partial_weight() is the weight of a score m, or of a partial with greatest score m, in a whole with
@@ -124,13 +124,13 @@ struct Seen {
   MK_INLINE bool operator()(u32 position) const { return position - first < count; }
 };
 
-// Block is the query rows [first, first + count) of a row block that go through a KV tile together. Row x of
-// the row block is head x % group of token x / group.
-struct Block {
+// QueryTile is the query rows [first, first + count) of a row block that go through a KV tile together. Row x
+// of the row block is head x % group of token x / group.
+struct QueryTile {
   u32 first, count, group;
   u32 fresh;       // the position of token 0
   u32 begin, end;  // positions [begin, end) that some row sees
-  MK_INLINE Block(const AttendArgs& a, const Rows& r, u32 first_row, u32 max)
+  MK_INLINE QueryTile(const AttendArgs& a, const Rows& r, u32 first_row, u32 max)
       : first(first_row), group(a.heads / a.kv_heads), fresh(r.fresh()) {
     const u32 left = r.count * group - first;
     count = left < max ? left : max;
@@ -149,7 +149,7 @@ struct Block {
 constexpr u32 kHalf = 16;  // positions that always share a page
 static_assert(kKvTile == kPlaces * kHalf);
 
-// Keys and values come through the ring. A block of query rows takes the keys first, kSumColumns columns at a
+// Keys and values come through the ring. A query tile takes the keys first, kSumColumns columns at a
 // time, and then the values. Stages whose positions no row of it sees are left out.
 template <class C>
 struct StageRows {
@@ -174,8 +174,8 @@ MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
   return a.head_dim * C::bytes % kChunkBytes == 0 ? r.earlier(a) : 0;
 }
 
-// keeps_fresh() tells whether a block of one row finds its key and value in shared memory, rounded as in the
-// cache. The task has written them itself, and the loader has brought all other positions. Vectors of f32
+// keeps_fresh() tells whether a query tile of one row finds its key and value in shared memory, rounded as in
+// the cache. The task has written them itself, and the loader has brought all other positions. Vectors of f32
 // would not fit.
 template <class C>
 MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
@@ -189,7 +189,7 @@ struct Warp {
   Worker& w;
   const AttendArgs& a;
   const AttendScratch& scratch;
-  const Block& b;
+  const QueryTile& b;
   u32 first;         // the first of the warp's 32 positions
   u32 brought;       // result of brought_to()
   bool keeps_fresh;  // result of keeps_fresh()

@@ -12,7 +12,7 @@ MK_INLINE f32x4 load4(AS3 const char* rows, u32 position, u32 i) {
 }
 
 struct FmaForm {
-  static constexpr u32 kRows = kBlockRowsF32;
+  static constexpr u32 kRows = kQueryTileRowsF32;
 
   f32 score[kRows];  // score of this lane's position
   f32x2 sum[kRows];  // columns 2 * lane and 2 * lane + 1

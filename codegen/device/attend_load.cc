@@ -79,11 +79,11 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
   }
 }
 
-// stream_block() fills the stages of keys or values for a block of query rows. The result is false once the
+// stream_query_tile() fills the stages of keys or values for a query tile. The result is false once the
 // launch is over.
 template <class C>
-MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache,
-                            u32 kv_tile, u32 brought) {
+MK_INLINE bool stream_query_tile(Worker& w, const AttendArgs& a, const QueryTile& b, AS1 const char* cache,
+                                 u32 kv_tile, u32 brought) {
   using S = StageRows<C>;
   MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) MK_ROLLED
@@ -91,10 +91,10 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
     const u32 first = kv_tile + from;
     if (!b.sees(first, first + S::kPositions)) continue;
     if (!wait_free_stage(w)) return false;
-    const u32 slot = w.stage % w.stages;
-    load_rows<C>(w, a, cache, w.stage_at(slot), from, column, b.begin > first ? b.begin - first : 0,
+    const u32 stage_index = w.stage % w.stages;
+    load_rows<C>(w, a, cache, w.stage_at(stage_index), from, column, b.begin > first ? b.begin - first : 0,
                  min(b.end - first, S::kPositions), brought > first ? brought - first : 0);
-    Async::end(w, slot);
+    Async::end(w, stage_index);
     ++w.stage;
   }
   return true;
@@ -103,7 +103,7 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
 // stream_cache() brings a partial, KV tile by KV tile, as attend takes them.
 template <class C>
 MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
-                            u32 block_rows) {
+                            u32 query_tile_rows) {
   const Rows r(a, row_block, head);
   const u32 brought = brought_to<C>(a, r), rows = r.count * (a.heads / a.kv_heads);
   MK_ROLLED
@@ -111,10 +111,10 @@ MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_bl
     const KvTile kv_tile(a, r, partial, number);
     find_places(w, a, r, kv_tile.begin);
     MK_ROLLED
-    for (u32 row = 0; row < rows; row += block_rows) {
-      const Block b(a, r, row, block_rows);
-      if (!stream_block<C>(w, a, b, a.cache.k, kv_tile.begin, brought)) return;
-      if (!stream_block<C>(w, a, b, a.cache.v, kv_tile.begin, brought)) return;
+    for (u32 row = 0; row < rows; row += query_tile_rows) {
+      const QueryTile b(a, r, row, query_tile_rows);
+      if (!stream_query_tile<C>(w, a, b, a.cache.k, kv_tile.begin, brought)) return;
+      if (!stream_query_tile<C>(w, a, b, a.cache.v, kv_tile.begin, brought)) return;
     }
   }
 }
@@ -122,16 +122,16 @@ MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_bl
 }  // namespace
 
 MK_BODY void mkd_stream_cache_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
-  stream_cache<F32>(*w, *a, head, row_block, partial, kBlockRowsF32);
+  stream_cache<F32>(*w, *a, head, row_block, partial, kQueryTileRowsF32);
 }
 MK_BODY void mkd_stream_cache_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
-  stream_cache<Bf16>(*w, *a, head, row_block, partial, kBlockRows);
+  stream_cache<Bf16>(*w, *a, head, row_block, partial, kQueryTileRows);
 }
 MK_BODY void mkd_stream_cache_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
-  stream_cache<F16>(*w, *a, head, row_block, partial, kBlockRows);
+  stream_cache<F16>(*w, *a, head, row_block, partial, kQueryTileRows);
 }
 MK_BODY void mkd_stream_cache_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
-  stream_cache<E4m3>(*w, *a, head, row_block, partial, kBlockRows);
+  stream_cache<E4m3>(*w, *a, head, row_block, partial, kQueryTileRows);
 }
 
 }  // namespace mk

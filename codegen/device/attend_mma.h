@@ -13,7 +13,7 @@ constexpr u32 kKeyStep = 32;  // elements of a key that 4 lanes load at a time
 
 template <class C>
 struct MmaForm {
-  static constexpr u32 kRows = kBlockRows;
+  static constexpr u32 kRows = kQueryTileRows;
   using Half = typename C::Half;
   using S = StageRows<C>;
 

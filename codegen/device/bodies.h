@@ -177,8 +177,8 @@ constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
 // The warps of a worker take this many query rows through a KV tile together.
-constexpr u32 kBlockRows = 16;
-constexpr u32 kBlockRowsF32 = 8;  // query rows with f32 caches
+constexpr u32 kQueryTileRows = 16;
+constexpr u32 kQueryTileRowsF32 = 8;  // query rows with f32 caches
 
 constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
@@ -186,7 +186,7 @@ constexpr u32 kMaxTopK = 16;
 // An active expert is one that some token chose. Active experts are numbered in the order of their expert
 // numbers.
 //
-// logits [T, experts]; share [T, top_k].
+// logits [T, experts]; routing_weight [T, top_k].
 // active_experts [1]: the number of active experts.
 // expert [experts]: the number of each active expert among the experts.
 // active_expert_rows [experts]: how many tokens each active expert has.
@@ -195,7 +195,7 @@ constexpr u32 kMaxTopK = 16;
 // row [T, top_k]: the index in `token` of each choice of a token.
 struct RouteArgs {
   AS1 const f32* logits;
-  AS1 f32* share;
+  AS1 f32* routing_weight;
   AS1 u32* active_experts;
   AS1 u32* expert;
   AS1 u32* active_expert_rows;
@@ -222,10 +222,11 @@ struct ExpertArgs {
 };
 
 // ExpertSumArgs: out [T, cols] is residual [T, cols] or 0, plus the token's rows of x [rows, cols] times its
-// shares. A token's choices are added in their order. share and row are outputs of route (RouteArgs).
+// routing weights. A token's choices are added in their order. routing_weight and row are outputs of route
+// (RouteArgs).
 struct ExpertSumArgs {
   AS1 const f32* x;
-  AS1 const f32* share;
+  AS1 const f32* routing_weight;
   AS1 const u32* row;
   AS1 const f32* residual;
   AS1 f32* out;
@@ -282,15 +283,15 @@ struct EmbedArgs {
 // logits [T, vocab]: not changed; vocab is at most kMaxVocab.
 // best_value [T, ceil(vocab / 16)]: the greatest logit of each strip; best_index: its id, the lowest on ties.
 // next [requests]: the token sampled; unset for requests without a sample.
-// first_row, rows, slot: lists by request of the step.
-// slot: the number of the request in the launch and in `samples`.
+// first_row, rows, launch_request: lists by request of the step.
+// launch_request: the number of the request in the launch and in `samples`.
 struct SampleArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
   AS1 const u32* best_index;
   AS1 u32* next;
   AS1 const MkSample* samples;
-  AS1 const u32* slot;
+  AS1 const u32* launch_request;
   AS3 const u32* first_row;
   AS3 const u32* rows;
   u32 logit_rows, tokens;  // equal if each token has logits; else each request has one row
@@ -366,15 +367,17 @@ void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
-// `kv_tile` is the number of a KV tile in the partial. `block` is the number of a block of query rows that go
-// through a KV tile together. Block 0 of a request's last row block also stores that row block's keys and
-// values.
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+// `kv_tile` is the number of a KV tile in the partial. `query_tile` is the number of a query tile, whose rows
+// go through a KV tile together. Query tile 0 of a request's last row block also stores that row block's keys
+// and values.
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
+                    u32 query_tile);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                     u32 block);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+                     u32 query_tile);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
+                    u32 query_tile);
 void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                     u32 block);
+                     u32 query_tile);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);

@@ -75,18 +75,18 @@ MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 bl
     const f32 residual = a->residual ? a->residual[token * a->cols + col] : 0;
     for (u32 first = 0; first < a->top_k; first += kSummed) {
       u32 row[kSummed];
-      f32 share[kSummed], x[kSummed];
+      f32 routing_weight[kSummed], x[kSummed];
       MK_UNROLL
       for (u32 i = 0; i < kSummed; ++i) {
         const u32 choice = token * a->top_k + min(first + i, a->top_k - 1);
         row[i] = min(a->row[choice], a->rows - 1);
-        share[i] = a->share[choice];
+        routing_weight[i] = a->routing_weight[choice];
       }
       MK_UNROLL
       for (u32 i = 0; i < kSummed; ++i) x[i] = a->x[row[i] * a->cols + col];
       MK_UNROLL
       for (u32 i = 0; i < kSummed; ++i)
-        if (first + i < a->top_k) sum = __builtin_fmaf(share[i], x[i], sum);
+        if (first + i < a->top_k) sum = __builtin_fmaf(routing_weight[i], x[i], sum);
     }
     if (a->residual) sum = residual + sum;
     a->out[token * a->cols + col] = sum;

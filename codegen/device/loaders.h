@@ -17,11 +17,12 @@ MK_INLINE u32 same_in_lanes(u32 v) {
 // Bulk copies by the copy engine (cp.async.bulk).
 struct Bulk {
   MK_INLINE static u64 policy(bool once) { return mk_l2_policy(once); }
-  MK_INLINE static void begin(const Worker& w, u32 slot, u32 bytes) {
-    if (w.lane() == 0) mk_mbar_expect(w.full(slot), bytes);
+  MK_INLINE static void begin(const Worker& w, u32 stage_index, u32 bytes) {
+    if (w.lane() == 0) mk_mbar_expect(w.full(stage_index), bytes);
   }
-  MK_INLINE static void copy(const Worker& w, u32 slot, u32 at, AS1 const char* from, u32 bytes, u64 policy) {
-    if (w.lane() == 0) mk_bulk_load(w.stage_at(slot) + at, from, bytes, w.full(slot), policy);
+  MK_INLINE static void copy(const Worker& w, u32 stage_index, u32 at, AS1 const char* from, u32 bytes,
+                             u64 policy) {
+    if (w.lane() == 0) mk_bulk_load(w.stage_at(stage_index) + at, from, bytes, w.full(stage_index), policy);
   }
   MK_INLINE static void end(const Worker&, u32) {}
 };
@@ -30,14 +31,14 @@ struct Bulk {
 struct Async {
   MK_INLINE static u64 policy(bool) { return 0; }
   MK_INLINE static void begin(const Worker&, u32, u32) {}
-  MK_INLINE static void copy(const Worker& w, u32 slot, u32 at, AS1 const char* from, u32 bytes, u64) {
+  MK_INLINE static void copy(const Worker& w, u32 stage_index, u32 at, AS1 const char* from, u32 bytes, u64) {
     for (u32 i = w.lane() * kChunkBytes; i < bytes; i += kWarpLanes * kChunkBytes)
-      mk_async_load16(w.stage_at(slot) + at + i, from + i);
+      mk_async_load16(w.stage_at(stage_index) + at + i, from + i);
   }
-  MK_INLINE static void end(const Worker& w, u32 slot) {
-    mk_async_arrive(w.full(slot));
+  MK_INLINE static void end(const Worker& w, u32 stage_index) {
+    mk_async_arrive(w.full(stage_index));
     mk_warp_sync();  // all lanes' arrivals are counted before lane 0's can complete the phase
-    if (w.lane() == 0) mk_mbar_arrive(w.full(slot));
+    if (w.lane() == 0) mk_mbar_arrive(w.full(stage_index));
   }
 };
 

@@ -8,7 +8,7 @@ namespace mk {
 namespace {
 
 constexpr u32 kPolls = 1u << 14;
-constexpr u32 kSlots = 4;
+constexpr u32 kStages = 4;
 
 MK_INLINE u32 bits_of(f32 v) {
   return __builtin_bit_cast(u32, v);
@@ -79,7 +79,7 @@ PROBE probe_barriers(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   out[t] = sum;
 }
 
-// A warp hands words to another by mbarriers, two slots in turn. in is 32 words; out is 32 words.
+// A warp hands words to another by mbarriers, two stages in turn. in is 32 words; out is 32 words.
 PROBE probe_mbarrier(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), lane = t % 32;
   AS3 u64 *full = barriers(0), *empty = full + 2;
@@ -88,40 +88,40 @@ PROBE probe_mbarrier(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   mk_barrier(0, 64);
   u32 sum = in[lane];
   for (u32 i = 0; i < rounds; ++i) {
-    const u32 slot = i % 2, turn = i / 2;
+    const u32 stage_index = i % 2, turn = i / 2;
     if (t < 32) {
-      if (turn > 0 && !await(empty + slot, (turn - 1) % 2)) return;
-      words[32 * slot + lane] = sum * (i + 1);
-      mk_mbar_arrive(full + slot);
+      if (turn > 0 && !await(empty + stage_index, (turn - 1) % 2)) return;
+      words[32 * stage_index + lane] = sum * (i + 1);
+      mk_mbar_arrive(full + stage_index);
     } else {
-      if (!await(full + slot, turn % 2)) return;
-      out[lane] = mixed(i == 0 ? 0 : out[lane], words[32 * slot + (lane ^ 9)]);
-      mk_mbar_arrive(empty + slot);
+      if (!await(full + stage_index, turn % 2)) return;
+      out[lane] = mixed(i == 0 ? 0 : out[lane], words[32 * stage_index + (lane ^ 9)]);
+      mk_mbar_arrive(empty + stage_index);
     }
   }
 }
 
-// Pieces of 1024 bytes by cp.async of one warp, kSlots in turn, as the loader copies without bulk copies. in
+// Pieces of 1024 bytes by cp.async of one warp, kStages in turn, as the loader copies without bulk copies. in
 // is `rounds` pieces; out is 32 words.
 PROBE probe_async(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 lane = mk_thread();
   AS3 u64* full = barriers(0);
   AS3 char* stages = mk_shared() + 1024;
-  if (lane < kSlots) mk_mbar_init(full + lane, 1);
+  if (lane < kStages) mk_mbar_init(full + lane, 1);
   mk_barrier(0, 32);
   u32 sum = 0;
-  for (u32 i = 0; i < rounds + kSlots - 1; ++i) {
+  for (u32 i = 0; i < rounds + kStages - 1; ++i) {
     if (i < rounds) {
       for (u32 k = 0; k < 2; ++k)
-        mk_async_load16(stages + i % kSlots * 1024 + lane * 32 + k * 16, in + i * 256 + lane * 8 + k * 4);
-      mk_async_arrive(full + i % kSlots);
+        mk_async_load16(stages + i % kStages * 1024 + lane * 32 + k * 16, in + i * 256 + lane * 8 + k * 4);
+      mk_async_arrive(full + i % kStages);
       mk_warp_sync();
-      if (lane == 0) mk_mbar_arrive(full + i % kSlots);
+      if (lane == 0) mk_mbar_arrive(full + i % kStages);
     }
-    if (i + 1 < kSlots) continue;
-    const u32 at = i + 1 - kSlots;
-    if (!await(full + at % kSlots, at / kSlots % 2)) return;
-    for (u32 k = 0; k < 8; ++k) sum = mixed(sum, ((AS3 u32*)(stages + at % kSlots * 1024))[32 * k + lane]);
+    if (i + 1 < kStages) continue;
+    const u32 at = i + 1 - kStages;
+    if (!await(full + at % kStages, at / kStages % 2)) return;
+    for (u32 k = 0; k < 8; ++k) sum = mixed(sum, ((AS3 u32*)(stages + at % kStages * 1024))[32 * k + lane]);
     mk_warp_sync();
   }
   out[lane] = sum;
@@ -131,25 +131,25 @@ PROBE probe_async(AS1 const u32* in, AS1 u32* out, u32 rounds) {
 // pieces; out is 32 words.
 PROBE probe_bulk(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), lane = t % 32;
-  AS3 u64 *full = barriers(0), *empty = full + kSlots;
+  AS3 u64 *full = barriers(0), *empty = full + kStages;
   AS3 char* stages = mk_shared() + 1024;
   if (t == 0) {
-    for (u32 i = 0; i < kSlots; ++i) mk_mbar_init(full + i, 1), mk_mbar_init(empty + i, 32);
+    for (u32 i = 0; i < kStages; ++i) mk_mbar_init(full + i, 1), mk_mbar_init(empty + i, 32);
     mk_fence_mbar_init();
   }
   mk_barrier(0, 64);
   u32 sum = 0;
   for (u32 i = 0; i < rounds; ++i) {
-    const u32 slot = i % kSlots, turn = i / kSlots;
-    AS3 char* stage = stages + slot * 4096;
+    const u32 stage_index = i % kStages, turn = i / kStages;
+    AS3 char* stage = stages + stage_index * 4096;
     if (t >= 32) {
-      if (!await(full + slot, turn % 2)) return;
+      if (!await(full + stage_index, turn % 2)) return;
       for (u32 k = 0; k < 32; ++k) sum = mixed(sum, ((AS3 u32*)stage)[32 * k + lane]);
-      mk_mbar_arrive(empty + slot);
+      mk_mbar_arrive(empty + stage_index);
     } else if (t == 0) {
-      if (turn > 0 && !await(empty + slot, (turn - 1) % 2)) return;
-      mk_mbar_expect(full + slot, 4096);
-      mk_bulk_load(stage, in + i * 1024, 4096, full + slot, mk_l2_policy(i % 2 == 0));
+      if (turn > 0 && !await(empty + stage_index, (turn - 1) % 2)) return;
+      mk_mbar_expect(full + stage_index, 4096);
+      mk_bulk_load(stage, in + i * 1024, 4096, full + stage_index, mk_l2_policy(i % 2 == 0));
     }
   }
   if (t >= 32) out[lane] = sum;

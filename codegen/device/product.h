@@ -188,23 +188,23 @@ struct TileKSlices {
   MK_INLINE static u32 steps(const ProductArgs& a, u32 tile) {
     return tile + 1 == a.tiles ? a.tail_cols / kKSlices / step_cols : full_steps;
   }
-  // words_at() is where k-step `step` of part `part` begins in a stage of K slices' parts of a tile, each of
-  // `steps` k-steps. Parts have the scales of their groups behind their k-steps. Parts of the last tile have
-  // the rows' scales behind these.
-  MK_INLINE static u32 words_at(const ProductArgs& a, u32 tile, u32 steps, u32 part, u32 step) {
-    u32 words = (part * steps + step) * kWarpLanes + part * row_scales_at(steps);
-    return W::scaled && tile + 1 == a.tiles ? words + part * W::scale_words : words;
+  // words_at() is where k-step `step` of tile slice `tile_slice` begins in a stage of tile slices, each of
+  // `steps` k-steps. Tile slices have the scales of their groups behind their k-steps. Those of the last tile
+  // have the rows' scales behind these.
+  MK_INLINE static u32 words_at(const ProductArgs& a, u32 tile, u32 steps, u32 tile_slice, u32 step) {
+    u32 words = (tile_slice * steps + step) * kWarpLanes + tile_slice * row_scales_at(steps);
+    return W::scaled && tile + 1 == a.tiles ? words + tile_slice * W::scale_words : words;
   }
-  // row_scales_at() is where the rows' scales begin behind the k-steps of a part.
+  // row_scales_at() is where the rows' scales begin behind the k-steps of a tile slice.
   MK_INLINE static u32 row_scales_at(u32 steps) {
     return W::grouped ? steps / W::group_steps * W::group_words : 0;
   }
-  // group() reads what the lane needs of a group. `behind` is the end of a part's k-steps.
+  // group() reads what the lane needs of a group. `behind` is the end of a tile slice's k-steps.
   MK_INLINE static Group group(u32 lane, AS3 const typename W::Words* behind, u32 group) {
     return W::group(lane, behind + group * W::group_words);
   }
-  // scales() reads the scales of the lane's rows. `behind` is the end of the `steps` k-steps of a part of the
-  // last tile.
+  // scales() reads the scales of the lane's rows. `behind` is the end of the `steps` k-steps of a tile slice
+  // of the last tile.
   MK_INLINE static f32x2 scales(u32 lane, AS3 const typename W::Words* behind, u32 steps) {
     AS3 const f32* rows = (AS3 const f32*)(behind + row_scales_at(steps)) + lane / 4;
     return {rows[0], rows[kStripRows / 2]};

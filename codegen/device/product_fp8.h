@@ -1,9 +1,9 @@
 // Activations as 8-bit floats (E4M3), for Mma64 with weights of E4M3. mma.m16n8k32 then takes the codes of
 // the weights as they are stored.
 //
-// A scale belongs to a token's columns in one K slice's part of a tile, at most 64. It is a power of 2 that
+// A scale belongs to a token's columns in one tile slice, at most 64. It is a power of 2 that
 // puts the greatest magnitude between 128 and 256. So scaling is exact, and only the codes are rounded. Sums
-// of a part are multiplied with the inverse scale when they are added to those of the K slice.
+// of a tile slice are multiplied with the inverse scale when they are added to those of the K slice.
 #pragma once
 
 #include "codegen/device/product.h"
@@ -86,7 +86,7 @@ struct Fp8Activations {
   }
 };
 
-// Fp8Operands is what a lane multiplies all strips of a warp with in one part of a tile.
+// Fp8Operands is what a lane multiplies all strips of a warp with in one tile slice.
 template <class Sums>
 struct Fp8Operands {
   typename Sums::Operand pair[kFp8Cols / kFp8PairCols];
@@ -99,8 +99,8 @@ struct Fp8Operands {
   }
 };
 
-// multiply_fp8() adds the products of one strip's part of a tile to `sums`. `words` is where the part begins.
-// k-steps that are not there are multiplied as zeros.
+// multiply_fp8() adds the products of one strip's tile slice to `sums`. `words` is where the tile slice
+// begins. k-steps that are not there are multiplied as zeros.
 template <class W, class Sums>
 MK_INLINE void multiply_fp8(u32 lane, u32 steps, const Fp8Operands<Sums>& x, AS3 const u32x2* words,
                             Sums& sums) {

@@ -1,4 +1,4 @@
-// Mma64: products of many tokens, up to 64 per pass. The activations of a K slice's part of a tile are copied
+// Mma64: products of many tokens, up to 64 per pass. The activations of a tile slice are copied
 // to shared memory once for all strips of a block. Each consumer warp multiplies 16 of the tokens with some
 // of the strips.
 //
@@ -10,7 +10,7 @@
 
 namespace mk {
 
-constexpr u32 kRowBytes = 128;  // bytes of one token: its columns in one K slice's part of a tile
+constexpr u32 kRowBytes = 128;  // bytes of one token: its columns in one tile slice
 constexpr u32 kRowChunks = kRowBytes / kChunkBytes;
 constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
 static_assert(kFp8Chunks == kRowChunks && kMma64Tokens * (kFp8Cols + sizeof(f32)) <= kMma64ActivationBytes);
@@ -91,7 +91,7 @@ struct Mma64Rows {
   using Words = typename W::Words;
   using Sums = Mma<X, 2>;
   static constexpr u32 max = Mma64Share<Strips>::max;
-  // k-steps of a row of shared memory. A tile's part of a K slice has them once or more often.
+  // k-steps of a row of shared memory. A tile slice has them once or more often.
   static constexpr u32 row_steps = kRowBytes / X::bytes / TileKSlices<W>::step_cols;
   const Mma64Share<Strips>& share;
   SharedActivations rows;
@@ -102,7 +102,7 @@ struct Mma64Rows {
   }
   // multiply() adds the products of all strips. Each operand is read once.
   template <class At>
-  MK_INLINE void multiply(const At& words, Sums (&part)[max]) const {
+  MK_INLINE void multiply(const At& words, Sums (&sums)[max]) const {
     MK_UNROLL
     for (u32 i = 0; i < row_steps; ++i) {
       if (i >= steps) continue;
@@ -110,14 +110,14 @@ struct Mma64Rows {
       MK_UNROLL
       for (u32 s = 0; s < max; ++s) {
         if (s >= share.count) continue;
-        part[s].step(W::unpack(words(s)[(first + i) * kWarpLanes + lane]), x);
+        sums[s].step(W::unpack(words(s)[(first + i) * kWarpLanes + lane]), x);
       }
     }
   }
   // multiply_groups() multiplies one strip at a time, which needs one more set of sums. Operands are read
   // again for each strip. behind(s) is the end of the k-steps of strip s.
   template <class At, class Behind>
-  MK_INLINE void multiply_groups(const At& words, const Behind& behind, Sums (&part)[max]) const {
+  MK_INLINE void multiply_groups(const At& words, const Behind& behind, Sums (&sums)[max]) const {
     MK_UNROLL
     for (u32 s = 0; s < max; ++s) {
       if (s >= share.count) continue;
@@ -129,7 +129,7 @@ struct Mma64Rows {
         MK_UNROLL
         for (u32 i = begin; i < begin + W::group_steps; ++i)
           of.step(W::unpack(words(s)[(first + i) * kWarpLanes + lane], with), operand(i));
-        part[s].add_scaled(of, with.scales);
+        sums[s].add_scaled(of, with.scales);
       }
     }
   }
@@ -158,9 +158,9 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   u32 turn = 0, taken = 0;  // `turn`: rows of activations so far; `taken`: tiles of the current stage
   MK_ROLLED
   for (u32 k_slice = first; k_slice <= last; ++k_slice) {
-    Sums part[Mma64Share<Strips>::max];
+    Sums sums[Mma64Share<Strips>::max];
     MK_UNROLL
-    for (Sums& p : part) p.clear();
+    for (Sums& sum : sums) sum.clear();
     AS3 const Words* stage = nullptr;
     MK_ROLLED
     for (u32 tile = 0; tile < tiles; ++tile) {
@@ -196,26 +196,26 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
           MK_UNROLL
           for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
             if (s >= share.count) continue;
-            multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), part[s]);
+            multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), sums[s]);
           }
         } else if constexpr (W::grouped) {
-          here.multiply_groups(words, [&](u32 s) { return words_of(s, steps); }, part);
+          here.multiply_groups(words, [&](u32 s) { return words_of(s, steps); }, sums);
         } else {
-          here.multiply(words, part);
+          here.multiply(words, sums);
         }
         step += row_steps;
       } while (more);
       if constexpr (W::scaled) {
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s)
-          if (ends && s < share.count) part[s].scale(Shape::scales(w.lane(), words_of(s, steps), steps));
+          if (ends && s < share.count) sums[s].scale(Shape::scales(w.lane(), words_of(s, steps), steps));
       }
       stage += Shape::words_at(a, tile, steps, strips, 0);
       if (++taken != together && !ends) continue;
       release_stage(w);
       taken = 0;
     }
-    each(k_slice, part);
+    each(k_slice, sums);
   }
 }
 

@@ -14,7 +14,7 @@ constexpr u32 kRounds = kMaxTokens / kConsumerWarps;
 
 struct Scratch {
   AS3 u32* chosen;  // [expert][warp]: bit i: the i-th token of the warp goes there
-  AS3 u32* count;   // [expert]: its tokens, plus kOneSlot if it has some
+  AS3 u32* count;   // [expert]: its tokens, plus kOneActive if it has some
   AS3 u32* begin;   // [expert]: sum of `count` before it in its group of 32; later, where its tokens begin
   AS3 u32* group;   // [group of 32 experts]: the sum of their `count`
   MK_INLINE explicit Scratch(const Worker& w)
@@ -23,10 +23,10 @@ struct Scratch {
         begin(count + kMaxExperts),
         group(begin + kMaxExperts) {}
 };
-constexpr u32 kOneSlot = 1 << 16;
-static_assert(kRounds <= 32 && kMaxTokens * kMaxTopK < kOneSlot && kMaxExperts < (1 << 16));
+constexpr u32 kOneActive = 1 << 16;
+static_assert(kRounds <= 32 && kMaxTokens * kMaxTopK < kOneActive && kMaxExperts < (1 << 16));
 static_assert((kMaxExperts * (kConsumerWarps + 2) + kMaxExperts / kWarpLanes) * 4 <= kScratchBytes);
-static_assert(kWarpLanes * (kOneSlot + kMaxTokens) <= 1 << 24 && kMaxTopK <= kWarpLanes);
+static_assert(kWarpLanes * (kOneActive + kMaxTokens) <= 1 << 24 && kMaxTopK <= kWarpLanes);
 
 // Logits are one token's logits in a warp: value[i] of a lane is that of expert i * 32 + lane. NaN counts as
 // the least logit.
@@ -85,7 +85,7 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
   }
   if (lane >= a.top_k) return;
   a.row[token * a.top_k + lane] = expert;
-  a.share[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
+  a.routing_weight[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
 }
 
 // count_tokens() counts all tokens of an expert. count_before() counts those before `token`.
@@ -109,7 +109,7 @@ MK_INLINE u32 count_before(const Scratch& s, u32 expert, u32 token) {
 // warp. Shuffles take floats; all counts are whole numbers below 2^24, so floats are exact.
 MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 lane) {
   const u32 expert = group * kWarpLanes + lane, tokens = expert < a.experts ? count_tokens(s, expert) : 0,
-            count = tokens == 0 ? 0 : kOneSlot + tokens;
+            count = tokens == 0 ? 0 : kOneActive + tokens;
   f32 before = 0, all = (f32)count;  // sums over the lanes that share lane / (2 * mask)
   MK_UNROLL
   for (u32 mask = 1; mask < kWarpLanes; mask *= 2) {
@@ -122,12 +122,13 @@ MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 
   if (lane == 0) s.group[group] = (u32)all;
 }
 
-// fill_slot() numbers an expert among the active ones, behind the active experts before it. The caller is one
-// thread for each expert.
-MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
+// number_expert() numbers an expert among the active ones, behind the active experts before it. The caller is
+// one thread for each expert.
+MK_INLINE void number_expert(const RouteArgs& a, const Scratch& s, u32 expert) {
   u32 before = s.begin[expert];
   for (u32 group = 0; group < expert / kWarpLanes; ++group) before += s.group[group];
-  const u32 active_expert = before / kOneSlot, begin = before % kOneSlot, rows = s.count[expert] % kOneSlot;
+  const u32 active_expert = before / kOneActive, begin = before % kOneActive,
+            rows = s.count[expert] % kOneActive;
   s.begin[expert] = begin;
   if (rows != 0) {
     a.expert[active_expert] = expert;
@@ -148,7 +149,7 @@ MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
   for (u32 group = w->warp(); group * kWarpLanes < a->experts; group += kConsumerWarps)
     count_group(*a, s, group, w->lane());
   consumer_barrier();
-  for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) fill_slot(*a, s, e);
+  for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) number_expert(*a, s, e);
   consumer_barrier();
   const u32 pairs = a->tokens * a->top_k;
   for (u32 pair = w->thread; pair < pairs; pair += kConsumerThreads) {

@@ -15,7 +15,7 @@ MK_INLINE bool consumes(const Worker& w) {
 // others. All lanes of one warp call it. `names` is a copy of the segment that is there already.
 template <class Names>
 MK_INLINE void bring(const Worker& w, Names names, u32 at, u32 first, u32 last) {
-  const u32 lane = w.lane(), slot = w.segments % 2, grid = names->grid, inlined = names->inline_grid;
+  const u32 lane = w.lane(), buffer = w.segments % 2, grid = names->grid, inlined = names->inline_grid;
   AS1 const char* segments = (AS1 const char*)w.arenas()->segments;
   AS1 const char* grids = (AS1 const char*)w.arenas()->grids;
   constexpr u32 kCopyBytes = 16, kOfGrid = sizeof(MkGrid) / kCopyBytes;
@@ -28,10 +28,10 @@ MK_INLINE void bring(const Worker& w, Names names, u32 at, u32 first, u32 last) 
   const bool second = lane >= 2 + kOfGrid;
   if (second) from = grids + (u64)inlined * sizeof(MkGrid) + (lane - 2 - kOfGrid) * kCopyBytes;
   const bool there = lane < 2 + kOfGrid || (consumes(w) && lane < 2 + 2 * kOfGrid && inlined != kNoGrid);
-  if (there) mk_async_load16((AS3 char*)w.ahead(slot) + lane * kCopyBytes, from);
-  mk_async_arrive(w.brought(slot));
+  if (there) mk_async_load16((AS3 char*)w.ahead(buffer) + lane * kCopyBytes, from);
+  mk_async_arrive(w.brought(buffer));
   mk_warp_sync();  // all lanes' arrivals are counted before lane 0's can complete the phase
-  if (lane == 0) mk_mbar_arrive(w.brought(slot));
+  if (lane == 0) mk_mbar_arrive(w.brought(buffer));
 }
 
 // await_brought() needs no deadline, because no other thread takes part in the copies.

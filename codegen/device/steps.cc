@@ -36,13 +36,13 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   const u32 requests = (u32)step->symbol[symbols.requests], b = w.thread;
   AS1 u32* lists = (AS1 u32*)step->lists;
   AS1 u32 *rows = lists + kRowsList * kMaxRequests, *lengths = lists + kLengthsList * kMaxRequests,
-          *first_rows = lists + kFirstRowsList * kMaxRequests, *slots = (AS1 u32*)step->slot,
-          *page_begin = (AS1 u32*)step->page_begin;
+          *first_rows = lists + kFirstRowsList * kMaxRequests,
+          *launch_requests = (AS1 u32*)step->launch_request, *page_begin = (AS1 u32*)step->page_begin;
   AS3 u32* stays = (AS3 u32*)w.scratch();
-  u32 slot = 0, length = 0, page = 0;
+  u32 launch_request = 0, length = 0, page = 0;
   if (b < requests) {
-    slot = slots[b], length = lengths[b], page = page_begin[b];
-    stays[b] = goes_on(((AS1 const MkSample*)step->samples)[slot], next, length);
+    launch_request = launch_requests[b], length = lengths[b], page = page_begin[b];
+    stays[b] = goes_on(((AS1 const MkSample*)step->samples)[launch_request], next, length);
   }
   consumer_barrier();       // all values of the step before have been read
   u32 place = 0, left = 0;  // both at most `requests`, whatever memory holds
@@ -52,12 +52,12 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   }
   if (b < requests && stays[b]) {
     ((AS1 u32*)step->input[kTokensInput])[place] =
-        ((AS1 const u32*)((AS1 const MkSample*)step->samples)[slot].sampled)[next];
+        ((AS1 const u32*)((AS1 const MkSample*)step->samples)[launch_request].sampled)[next];
     ((AS1 u32*)step->input[kPositionsInput])[place] = length;
     rows[place] = 1;
     lengths[place] = length + 1;
     first_rows[place] = place;
-    slots[place] = slot;
+    launch_requests[place] = launch_request;
     page_begin[place] = page;
   }
   if (b == 0)

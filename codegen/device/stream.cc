@@ -21,15 +21,15 @@ MK_INLINE u32 passes_of(u32 tokens, u32 group) {
   return (tokens + group - 1) / group;
 }
 
-// fill_stage() fills the next stage with `bytes` bytes, once it is free. copy(slot) issues the copies. The
-// result is false once the launch is over.
+// fill_stage() fills the next stage with `bytes` bytes, once it is free. copy(stage_index) issues the copies.
+// The result is false once the launch is over.
 template <class Loader, class Copy>
 MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
   if (!wait_free_stage(w)) return false;
-  const u32 slot = w.stage % w.stages;
-  Loader::begin(w, slot, bytes);
-  copy(slot);
-  Loader::end(w, slot);
+  const u32 stage_index = w.stage % w.stages;
+  Loader::begin(w, stage_index, bytes);
+  copy(stage_index);
+  Loader::end(w, stage_index);
   ++w.stage;
   return true;
 }
@@ -37,8 +37,9 @@ MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
 // load_stage() fills a stage with `count` pieces of `bytes` bytes each, which lie `stride` bytes apart.
 template <class Loader>
 MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count, u64 stride, u64 policy) {
-  return fill_stage<Loader>(w, count * bytes, [&](u32 slot) {
-    for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes, policy);
+  return fill_stage<Loader>(w, count * bytes, [&](u32 stage_index) {
+    for (u32 i = 0; i < count; ++i, from += stride)
+      Loader::copy(w, stage_index, i * bytes, from, bytes, policy);
   });
 }
 
@@ -70,26 +71,27 @@ MK_INLINE bool lend_stage(Worker& w) {
   return true;
 }
 
-// load_parts() fills a stage with a K slice's parts of `together` tiles from `tile` on, of all strips.
+// load_tile_slices() fills a stage with a K slice's tile slices of `together` tiles from `tile` on, of all
+// strips.
 template <class Loader>
-MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice, u32 tile,
-                          u32 together) {
+MK_INLINE bool load_tile_slices(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice,
+                                u32 tile, u32 together) {
   const u32 last = strips.k_slice_bytes(tile + together - 1);
   const u32 all = strips.count * ((together - 1) * strips.full_bytes / kKSlices + last);
-  return fill_stage<Loader>(w, all, [&](u32 slot) {
+  return fill_stage<Loader>(w, all, [&](u32 stage_index) {
     for (u32 i = tile, at = 0; i < tile + together; ++i) {
       const u32 bytes = strips.k_slice_bytes(i);
       AS1 const char* from =
           weights + strips.first * strips.bytes() + (u64)i * strips.full_bytes + k_slice * bytes;
       for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
-        Loader::copy(w, slot, at, from, bytes, strips.policy);
+        Loader::copy(w, stage_index, at, from, bytes, strips.policy);
     }
   });
 }
 
-// stream_k_slices() streams strips for Mma64 and Wgmma128, K slice by K slice. A stage has the K slice's
-// parts of as many tiles as there is room for. `lends` is set for Wgmma128: a stage has the part of one tile,
-// and a stage for activations follows.
+// stream_k_slices() streams strips for Mma64 and Wgmma128, K slice by K slice. A stage has the
+// tile slices of as many tiles as there is room for. `lends` is set for Wgmma128: a stage has one tile slice
+// of each strip, and a stage for activations follows.
 template <class Loader>
 MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
   const u32 k_slices = kKSlices / strips.split_k, max = lends ? 1 : mma64_tiles(strips.count);
@@ -98,7 +100,8 @@ MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips&
     const u32 k_slice = strips.part * k_slices + turn % k_slices;
     for (u32 tile = 0, together; goes_on && tile < strips.tiles; tile += together) {
       together = min(strips.tiles - tile, max);
-      goes_on = load_parts<Loader>(w, weights, strips, k_slice, tile, together) && (!lends || lend_stage(w));
+      goes_on =
+          load_tile_slices<Loader>(w, weights, strips, k_slice, tile, together) && (!lends || lend_stage(w));
     }
   }
   return goes_on;
@@ -150,10 +153,11 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const u32 full_bytes = full_tile_bytes(format), tail_bytes = last_tile_bytes(format, p.tail_cols);
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * full_bytes + tail_bytes);
   for (u32 task = first; task < first + count && !mk_warp_any(w.gave_up()); ++task) {
-    const u32 slot = task % active_experts, rows = same_in_lanes(a.active_expert_rows[slot]),
+    const u32 active_expert = task % active_experts,
+              rows = same_in_lanes(a.active_expert_rows[active_expert]),
               strip = task / active_experts * a.strips;
     const u32 strips = min(a.strips, p.strips - strip);
-    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes,
+    stream_product<Loader>(w, weights + a.expert[active_expert] * expert_bytes,
                            {strip, strips, p.tiles, full_bytes, tail_bytes}, format.block_strips, rows, type,
                            0, true);
   }

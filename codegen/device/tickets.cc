@@ -53,13 +53,13 @@ MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log,
 MK_BODY u32 mkd_next_handed(Worker* w) {
   u32 task = kNoTask;
   if (w->thread == kClaimer) {
-    const u32 slot = w->handed % kHandedTasks;
-    wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kClaimedCell, w->handed);
+    const u32 entry = w->handed % kHandedTasks;
+    wait_phase(*w, w->handed_full(entry), w->handed / kHandedTasks % 2, kClaimedCell, w->handed);
     if (faulted(*w))
       w->give_up();
     else
-      task = *w->handed_task(slot);
-    mk_mbar_arrive(w->handed_empty(slot));
+      task = *w->handed_task(entry);
+    mk_mbar_arrive(w->handed_empty(entry));
   }
   ++w->handed;
   return tell_all(*w, task);
@@ -67,38 +67,38 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
 
 // mkd_hand_back() tells the loader which task the consumers have claimed. Consumer threads call it.
 MK_BODY void mkd_hand_back(Worker* w, u32 task) {
-  const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
+  const u32 entry = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   if (w->thread == kClaimer) {
-    wait_phase(*w, w->handed_empty(slot), (round + 1) % 2, kClaimedCell, w->handed);
-    *w->handed_task(slot) = task;
-    mk_mbar_arrive(w->handed_full(slot));
+    wait_phase(*w, w->handed_empty(entry), (round + 1) % 2, kClaimedCell, w->handed);
+    *w->handed_task(entry) = task;
+    mk_mbar_arrive(w->handed_full(entry));
   }
   ++w->handed;
 }
 
 // mkd_next_handed_back() is, for the loader, the next task that the consumers have claimed.
 MK_BODY u32 mkd_next_handed_back(Worker* w) {
-  const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
+  const u32 entry = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   ++w->handed;
-  if (!wait_free(*w, w->handed_full(slot), round % 2)) return kNoTask;
-  const u32 task = *w->handed_task(slot);
+  if (!wait_free(*w, w->handed_full(entry), round % 2)) return kNoTask;
+  const u32 task = *w->handed_task(entry);
   mk_warp_sync();
-  if (w->lane() == 0) mk_mbar_arrive(w->handed_empty(slot));
+  if (w->lane() == 0) mk_mbar_arrive(w->handed_empty(entry));
   return task;
 }
 
 // mkd_hand_over() claims a task of the grid for the loader, which brings its operands, and hands it to the
 // consumers. The loader does not claim ahead of need: a worker that claims early claims too much.
 MK_BODY u32 mkd_hand_over(Worker* w, u32 tickets) {
-  const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
+  const u32 entry = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   ++w->handed;
-  if (!wait_free(*w, w->handed_empty(slot), (round + 1) % 2)) return kNoTask;
+  if (!wait_free(*w, w->handed_empty(entry), (round + 1) % 2)) return kNoTask;
   if (w->lane() == 0) {
-    *w->handed_task(slot) = take_ticket(*w, tickets);
-    mk_mbar_arrive(w->handed_full(slot));
+    *w->handed_task(entry) = take_ticket(*w, tickets);
+    mk_mbar_arrive(w->handed_full(entry));
   }
   mk_warp_sync();
-  return *w->handed_task(slot);
+  return *w->handed_task(entry);
 }
 
 }  // namespace mk

@@ -27,7 +27,7 @@ struct Format {
   static constexpr bool matrix = row.matrix(), scaled = row.scale_bytes != 0, grouped = row.grouped();
   static constexpr bool e4m3 = row.e4m3(), by_warpgroups = mkrt::by_warpgroups(row);
   static constexpr u32 scale_words = row.scale_bytes / sizeof(Words);
-  // k-steps that share scales, and what these have behind the k-steps of a part.
+  // k-steps that share scales, and what these have behind the k-steps of a tile slice.
   static constexpr u32 group_steps = grouped ? row.group_cols / row.step_cols : 1;
   static constexpr u32 group_words = row.group_bytes() / sizeof(Words);
   static_assert(sizeof(Words) == row.bytes_of(kLaneOperandBytes));

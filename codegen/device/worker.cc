@@ -22,17 +22,17 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->task = 0;
   if (w->thread == 0) {
     *w->gave_up_word() = 0;
-    for (u32 slot = 0; slot < stages; ++slot) {
-      mk_mbar_init(w->full(slot), 1);
-      mk_mbar_init(w->empty(slot), kConsumerWarps);
+    for (u32 stage_index = 0; stage_index < stages; ++stage_index) {
+      mk_mbar_init(w->full(stage_index), 1);
+      mk_mbar_init(w->empty(stage_index), kConsumerWarps);
     }
     mk_mbar_init(w->loaded(), kWarpLanes);
     mk_mbar_init(w->listed(), 1);
-    for (u32 slot = 0; slot < kHandedTasks; ++slot) {
-      mk_mbar_init(w->handed_full(slot), 1);
-      mk_mbar_init(w->handed_empty(slot), 1);
+    for (u32 entry = 0; entry < kHandedTasks; ++entry) {
+      mk_mbar_init(w->handed_full(entry), 1);
+      mk_mbar_init(w->handed_empty(entry), 1);
     }
-    for (u32 slot = 0; slot < 4; ++slot) mk_mbar_init(w->brought(slot), 1);
+    for (u32 buffer = 0; buffer < 4; ++buffer) mk_mbar_init(w->brought(buffer), 1);
     mk_fence_mbar_init();
     AS3 Arenas* arenas = w->arenas();
     arenas->weights = session->weights;

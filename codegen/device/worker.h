@@ -69,21 +69,23 @@ struct Worker {
 
   MK_INLINE u32 lane() const { return thread % kWarpLanes; }
   MK_INLINE u32 warp() const { return thread / kWarpLanes; }
-  MK_INLINE AS3 char* stage_at(u32 slot) const { return shared + slot * kStageBytes; }
-  MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
-  MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
+  MK_INLINE AS3 char* stage_at(u32 stage_index) const { return shared + stage_index * kStageBytes; }
+  MK_INLINE AS3 u64* full(u32 stage_index) const {
+    return (AS3 u64*)(shared + stages * kStageBytes) + stage_index;
+  }
+  MK_INLINE AS3 u64* empty(u32 stage_index) const { return full(kMaxStages + stage_index); }
   MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // one phase a step
   MK_INLINE AS3 u64* listed() const { return loaded() + 1; }          // one phase a step: lists are made
-  MK_INLINE AS3 u64* handed_full(u32 slot) const { return listed() + 1 + slot; }
-  MK_INLINE AS3 u64* handed_empty(u32 slot) const { return handed_full(kHandedTasks + slot); }
-  // brought() is the role's barrier for the segment ahead in a slot.
-  MK_INLINE AS3 u64* brought(u32 slot) const {
-    return handed_full(2 * kHandedTasks) + thread / kConsumerThreads * 2 + slot;
+  MK_INLINE AS3 u64* handed_full(u32 entry) const { return listed() + 1 + entry; }
+  MK_INLINE AS3 u64* handed_empty(u32 entry) const { return handed_full(kHandedTasks + entry); }
+  // brought() is the barrier of one of the role's two buffers of segments ahead.
+  MK_INLINE AS3 u64* brought(u32 buffer) const {
+    return handed_full(2 * kHandedTasks) + thread / kConsumerThreads * 2 + buffer;
   }
   // place() is where a group of 16 positions lies in a cache. The loader alone uses it.
   MK_INLINE AS3 u64* place(u32 group) const { return handed_full(2 * kHandedTasks) + 4 + group; }
-  MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)place(kPlaces) + slot; }
-  MK_INLINE AS3 u32* told_task(u32 slot) const { return handed_task(kHandedTasks) + slot; }
+  MK_INLINE AS3 u32* handed_task(u32 entry) const { return (AS3 u32*)place(kPlaces) + entry; }
+  MK_INLINE AS3 u32* told_task(u32 entry) const { return handed_task(kHandedTasks) + entry; }
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // the result of a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
@@ -99,10 +101,10 @@ struct Worker {
   MK_INLINE AS3 Arenas* arenas() const {
     return (AS3 Arenas*)(shared + stages * kStageBytes + kBarrierBytes - sizeof(Arenas));
   }
-  // ahead() has two slots of the consumers, then two of the loader.
-  MK_INLINE AS3 SegmentAhead* ahead(u32 slot) const {
-    const u32 at = thread < kConsumerThreads ? slot * (u32)sizeof(SegmentAhead)
-                                             : 2 * (u32)sizeof(SegmentAhead) + slot * kLoaderAheadBytes;
+  // ahead() has two buffers of the consumers, then two of the loader.
+  MK_INLINE AS3 SegmentAhead* ahead(u32 buffer) const {
+    const u32 at = thread < kConsumerThreads ? buffer * (u32)sizeof(SegmentAhead)
+                                             : 2 * (u32)sizeof(SegmentAhead) + buffer * kLoaderAheadBytes;
     return (AS3 SegmentAhead*)((AS3 char*)arenas() - kAheadBytes + at);
   }
   MK_INLINE AS3 u32* list(u32 word) const {
@@ -245,11 +247,11 @@ MK_INLINE void ring_wait_end(const Worker& w, u64 since) {
 // acquire_stage() waits for the next filled stage, or the stage `ahead` of it. Every consumer warp acquires
 // and releases each stage once, in order.
 MK_INLINE AS3 char* acquire_stage(const Worker& w, u32 ahead = 0) {
-  const u32 stage = w.stage + ahead, slot = stage % w.stages, parity = stage / w.stages % 2;
-  const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(slot), parity) : 0;
-  wait_phase(w, w.full(slot), parity, kRingCell, stage);
+  const u32 stage = w.stage + ahead, stage_index = stage % w.stages, parity = stage / w.stages % 2;
+  const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(stage_index), parity) : 0;
+  wait_phase(w, w.full(stage_index), parity, kRingCell, stage);
   ring_wait_end(w, since);
-  return w.stage_at(slot);
+  return w.stage_at(stage_index);
 }
 MK_INLINE void release_stage(Worker& w) {
   mk_warp_sync();

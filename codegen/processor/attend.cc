@@ -37,7 +37,7 @@ MK_INLINE u32 attend_rows(const Worker& w, const AttendArgs& a, const Rows& r, c
                           u32 end) {
   MK_ROLLED
   for (; row + R <= end; row += R) {
-    const Block b(a, r, row, R);
+    const QueryTile b(a, r, row, R);
     if (b.sees(kv_tile.begin, kv_tile.begin + kKvTile)) QueryRows<C, R>(w, a, r, b, kv_tile).attend();
   }
   return row;
@@ -45,12 +45,13 @@ MK_INLINE u32 attend_rows(const Worker& w, const AttendArgs& a, const Rows& r, c
 
 template <class C>
 MK_INLINE void attend(const Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
-                      u32 kv_tile_of_partial, u32 block) {
+                      u32 kv_tile_of_partial, u32 query_tile) {
   const Rows r(a, row_block, head);
   const KvTile kv_tile(a, r, partial, kv_tile_of_partial);
-  if (block == 0 && r.written_by_attend(a)) write_cache<C>(w, a, r, kv_tile.begin, kv_tile.begin + kKvTile);
-  constexpr u32 kRows = __is_same(C, F32) ? kBlockRowsF32 : kBlockRows;
-  u32 row = block * kRows;
+  if (query_tile == 0 && r.written_by_attend(a))
+    write_cache<C>(w, a, r, kv_tile.begin, kv_tile.begin + kKvTile);
+  constexpr u32 kRows = __is_same(C, F32) ? kQueryTileRowsF32 : kQueryTileRows;
+  u32 row = query_tile * kRows;
   const u32 end = min(row + kRows, r.count * (a.heads / a.kv_heads));
   if constexpr (kMaxRows == 4) row = attend_rows<C, 4>(w, a, r, kv_tile, row, end);
   row = attend_rows<C, 2>(w, a, r, kv_tile, row, end);
@@ -131,20 +132,20 @@ MK_BODY void mkb_append_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_b
 }
 
 MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                            u32 block) {
-  attend<F32>(*w, *a, head, row_block, partial, kv_tile, block);
+                            u32 query_tile) {
+  attend<F32>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial,
-                             u32 kv_tile, u32 block) {
-  attend<Bf16>(*w, *a, head, row_block, partial, kv_tile, block);
+                             u32 kv_tile, u32 query_tile) {
+  attend<Bf16>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                            u32 block) {
-  attend<F16>(*w, *a, head, row_block, partial, kv_tile, block);
+                            u32 query_tile) {
+  attend<F16>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial,
-                             u32 kv_tile, u32 block) {
-  attend<E4m3>(*w, *a, head, row_block, partial, kv_tile, block);
+                             u32 kv_tile, u32 query_tile) {
+  attend<E4m3>(*w, *a, head, row_block, partial, kv_tile, query_tile);
 }
 
 // mkb_combine() takes one key/value head of a row block. Each row has the partials that it sees.

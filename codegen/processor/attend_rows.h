@@ -101,18 +101,18 @@ struct QueryRows {
 
   const AttendArgs& a;
   const Rows& r;
-  const Block& b;
+  const QueryTile& b;
   const KvTile& kv_tile;
   u32 begin, end;  // positions that some row sees
   f32* q;          // [R][kMaxHeadDim]; evens first in each 32 columns where the cache's type has kEvens
   f32* weight;     // [R][kKvTile]: scores first
   u64* place;      // [kPlaces]: where 16 positions lie in a cache
 
-  MK_INLINE QueryRows(const Worker& w, const AttendArgs& args, const Rows& rows, const Block& block,
+  MK_INLINE QueryRows(const Worker& w, const AttendArgs& args, const Rows& rows, const QueryTile& query_tile,
                       const KvTile& tile)
       : a(args),
         r(rows),
-        b(block),
+        b(query_tile),
         kv_tile(tile),
         begin(b.begin > tile.begin ? b.begin - tile.begin : 0),
         end(min(b.end - tile.begin, kKvTile)),

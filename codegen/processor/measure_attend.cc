@@ -35,8 +35,8 @@ u64 attend_rows(const char* keys, const char* values, u64 stride, const u32* pag
   w.shared = (AS3 char*)m.shared;
   const Rows r(a, 0, 0);
   const KvTile tile(a, r, 0, 0);
-  const Block block(a, r, 0, R);
-  QueryRows<C, R>(w, a, r, block, tile).attend();
+  const QueryTile query_tile(a, r, 0, R);
+  QueryRows<C, R>(w, a, r, query_tile, tile).attend();
   return 2 * (u64)R * kKvTile * kColumns;
 }
 

@@ -68,7 +68,7 @@ struct Logits {
 // choose() finds a token's choices and their routing weights, of a softmax over all experts.
 MK_INLINE void choose(const RouteArgs& a, Scratch& s, u32 token) {
   Logits logits(plain(a.logits) + token * a.experts, a.experts);
-  f32* share = plain(a.share) + token * a.top_k;
+  f32* routing_weight = plain(a.routing_weight) + token * a.top_k;
   f32 chosen = 0, greatest = 0;
   f32 weight[kMaxTopK];
   for (u32 i = 0; i < a.top_k; ++i) {
@@ -80,7 +80,7 @@ MK_INLINE void choose(const RouteArgs& a, Scratch& s, u32 token) {
     ++s.rows[best.expert];
   }
   const f32 all = a.norm_topk ? chosen : logits.total(greatest);
-  for (u32 i = 0; i < a.top_k; ++i) share[i] = weight[i] / all;
+  for (u32 i = 0; i < a.top_k; ++i) routing_weight[i] = weight[i] / all;
 }
 
 }  // namespace

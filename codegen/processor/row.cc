@@ -206,11 +206,11 @@ MK_BODY void mkb_embed_f16(Worker*, const EmbedArgs* a, u32 token) {
 
 MK_BODY void mkb_expert_sum(Worker*, const ExpertSumArgs* a, u32 token, u32 block) {
   const f32* row[kMaxTopK];
-  f32 share[kMaxTopK];
+  f32 routing_weight[kMaxTopK];
   for (u32 i = 0; i < a->top_k; ++i) {
     const u32 choice = token * a->top_k + i;
     row[i] = plain(a->x) + (u64)min(plain(a->row)[choice], a->rows - 1) * a->cols;
-    share[i] = plain(a->share)[choice];
+    routing_weight[i] = plain(a->routing_weight)[choice];
   }
   RowOut out{a->norm_outputs, a->out, (u64)token * a->cols};
   const u32 end = min(a->cols, (block + 1) * kSumCols);
@@ -218,7 +218,7 @@ MK_BODY void mkb_expert_sum(Worker*, const ExpertSumArgs* a, u32 token, u32 bloc
     const u32 count = min(kVector, end - col);
     f32x16 sum = all_lanes(0);
     for (u32 i = 0; i < a->top_k; ++i)
-      sum = fma(all_lanes(share[i]), load_part<f32x16>(row[i] + col, count), sum);
+      sum = fma(all_lanes(routing_weight[i]), load_part<f32x16>(row[i] + col, count), sum);
     if (a->residual) sum = load_part<f32x16>(plain(a->residual) + out.row + col, count) + sum;
     out.store(col, sum, count);
   }

@@ -28,19 +28,19 @@ MK_INLINE void make_step(MkStep* step, StepPlaces places, u32 next) {
   const u32 requests = (u32)step->symbol[places.requests];
   u32* lists = (u32*)step->lists;
   u32 *rows = lists + kRowsList * kMaxRequests, *lengths = lists + kLengthsList * kMaxRequests,
-      *first_rows = lists + kFirstRowsList * kMaxRequests, *slots = (u32*)step->slot,
+      *first_rows = lists + kFirstRowsList * kMaxRequests, *launch_requests = (u32*)step->launch_request,
       *page_begin = (u32*)step->page_begin;
   u32 left = 0;  // requests that go on so far; at most b, so that nothing is overwritten unread
   for (u32 b = 0; b < requests; ++b) {
-    const u32 slot = slots[b], length = lengths[b], page = page_begin[b];
-    const MkSample& sample = ((const MkSample*)step->samples)[slot];
+    const u32 launch_request = launch_requests[b], length = lengths[b], page = page_begin[b];
+    const MkSample& sample = ((const MkSample*)step->samples)[launch_request];
     if (!goes_on(sample, next, length)) continue;
     ((u32*)step->input[kTokensInput])[left] = ((const u32*)sample.sampled)[next];
     ((u32*)step->input[kPositionsInput])[left] = length;
     rows[left] = 1;
     lengths[left] = length + 1;
     first_rows[left] = left;
-    slots[left] = slot;
+    launch_requests[left] = launch_request;
     page_begin[left] = page;
     ++left;
   }

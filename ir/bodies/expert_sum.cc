@@ -6,7 +6,7 @@ namespace {
 using enum OperandKind;
 
 std::optional<Region> footprint_of(const FootprintOf& s) {
-  if (s.is("share") || s.is("row")) return Region{each(0), s.all(1)};
+  if (s.is("routing_weight") || s.is("row")) return Region{each(0), s.all(1)};
   if (s.is("sum_squares")) return Region{each(0), each(1)};
   if (s.is("next_norm")) return Region{s.block(kSumColumns, 0, 1)};
   if (s.is("x")) return Region{s.all(0), s.block(kSumColumns, 1, 1)};
@@ -28,7 +28,7 @@ const Body& expert_sum_body() {
       .name = "expert_sum",
       .schema = {{{"t", "T"}, {"c", ""}},
                  {{"x", {kValue, "RD"}},
-                  {"share", {kValue, "Tk"}},
+                  {"routing_weight", {kValue, "Tk"}},
                   {"active_experts", {kIndex, "1"}},
                   {"row", {kIndex, "Tk"}},
                   {"residual?", {kValue, "TD"}},

@@ -30,7 +30,7 @@ const Body& route_body() {
                             .name = "route",
                             .schema = {{},
                                        {{"logits", {kValue, "TX"}}},
-                                       {{"share", {kValue, "Tk"}},
+                                       {{"routing_weight", {kValue, "Tk"}},
                                         {"active_experts", {kIndex, "1"}},
                                         {"expert", {kIndex, "X"}},
                                         {"active_expert_rows", {kIndex, "X"}},

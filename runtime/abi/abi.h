@@ -221,7 +221,7 @@ struct MkStep {
   uint64_t lists;               // int32_t[kStepLists][kMaxRequests], in the manifest's order
   uint64_t page_begin;          // int32_t[], by request: its first entry of page_index
   uint64_t page_index;          // int32_t[]: pages of the requests in the order of their positions
-  uint64_t slot;                // uint32_t[], by request: its number among those of the launch
+  uint64_t launch_request;      // uint32_t[], by request: its number among those of the launch
   uint64_t samples;             // MkSample[], by request of the launch
   uint64_t timeout_ns;          // a wait that lasts longer is a fault; 0: never
   uint32_t serial;  // number of the first step in the session; a step counts in bank serial & 1 and clears

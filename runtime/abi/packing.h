@@ -18,7 +18,8 @@
 // the operand, and 4t that of 2t. A sum may run over columns in any order. The columns that a lane needs of
 // the other operand are contiguous in this order. Tile bytes are [k_slice][k-step][lane].
 //
-// A format with groups of columns has the groups' scales behind the k-steps of each K slice's part of a tile.
+// A format with groups of columns has the groups' scales behind the k-steps of each tile slice: a K slice's
+// columns of one tile.
 // A format with a scale for each row has the strip's 16 f32 scales behind each K slice of the last tile. So
 // whoever multiplies a K slice has its scales in the same stage.
 #pragma once
@@ -45,9 +46,9 @@ constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 // kMma8: matrix instructions, and the tokens of one matrix instruction. Work and order of bytes are those of
 // kFma. kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
 // kMma64: each warp has 16 tokens and some of a block's strips. A pass brings a block K slice by K slice. A
-//   stage holds a tile's part of one K slice, of all strips one after the other. Where strips are few, a
-//   stage holds the parts of the next tiles too.
-// kWgmma128: warpgroups multiply. A stage holds one tile's part of a K slice of all strips. The loader leaves
+//   stage holds the tile slices of one K slice, of all strips one after the other. Where strips are few, a
+//   stage holds those of the next tiles too.
+// kWgmma128: warpgroups multiply. A stage holds one tile slice of each strip. The loader leaves
 //   the stage behind each such stage empty, for the consumers' activations.
 enum class ProductVariant : uint32_t { kFma, kMma8, kMma32, kMma64, kWgmma128 };
 

@@ -66,7 +66,7 @@ struct WeightFormat {
   uint32_t step_cols = 16;         // columns of a k-step
   uint32_t block_strips = 4;       // strips that products of few tokens multiply together
   uint32_t scale_bytes = 0;  // of the rows' f32 scales behind each K slice of a strip; 0: rows have none
-  // Columns of a tile's part of a K slice share scales in groups. 0: no groups.
+  // Columns of a tile slice share scales in groups. 0: no groups.
   uint32_t group_cols = 0;
   uint32_t group_rows = 1;  // rows that share a scale of a group
   ScaleType group_scale = ScaleType::kF16;

@@ -114,7 +114,7 @@ StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, uint64_
   l.positions = take(rows);
   l.lists = take(kStepLists * kMaxRequests);
   l.page_begin = take(requests);
-  l.slot = take(requests);
+  l.launch_request = take(requests);
   l.samples = take(requests, sizeof(MkSample));
   l.stop_ids = take(samples.stop_ids);
   l.seen = take(samples.seen);
@@ -133,7 +133,7 @@ void StepMemory::bring_rows(const Batch& batch) {
   std::copy(batch.tokens.begin(), batch.tokens.end(), at<int32_t>(at_.tokens));
   auto *positions = at<int32_t>(at_.positions), *lists = at<int32_t>(at_.lists),
        *page_begin = at<int32_t>(at_.page_begin), *page_index = at<int32_t>(at_.page_index),
-       *slot = at<int32_t>(at_.slot);
+       *launch_request = at<int32_t>(at_.launch_request);
   int32_t pages = 0;
   for (size_t b = 0; b < batch.requests(); ++b) {
     const int32_t first = batch.row_begin[b], rows = batch.row_begin[b + 1] - first, length = batch.kv_len[b];
@@ -145,7 +145,7 @@ void StepMemory::bring_rows(const Batch& batch) {
     const auto used = static_cast<int32_t>(pages_used(batch, limits_, b));
     std::copy_n(batch.pages.index.begin() + batch.pages.begin[b], used, page_index + pages);
     pages += used;
-    slot[b] = static_cast<int32_t>(b);
+    launch_request[b] = static_cast<int32_t>(b);
   }
   if (!settled_) brought_ = at_.page_index + static_cast<uint64_t>(pages) * sizeof(int32_t);
 }
@@ -239,7 +239,7 @@ Status StepMemory::fill(const Batch& batch, MkStep step) {
   step.lists = memory_ + at_.lists;
   step.page_begin = memory_ + at_.page_begin;
   step.page_index = memory_ + at_.page_index;
-  step.slot = memory_ + at_.slot;
+  step.launch_request = memory_ + at_.launch_request;
   step.samples = memory_ + at_.samples;
   step.steps = batch.steps();
   std::memcpy(host_, &step, sizeof(step));

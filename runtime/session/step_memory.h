@@ -72,7 +72,8 @@ class StepMemory {
   };
   // The layout has the offsets of a batch's data, and their end.
   struct Layout {
-    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, allowed, biases, bias_begin,
+    uint64_t tokens, positions, lists, page_begin, launch_request, samples, stop_ids, seen, allowed, biases,
+        bias_begin,
         page_index;                          // host writes
     uint64_t fault, sampled, logprobs, end;  // kernel writes
   };

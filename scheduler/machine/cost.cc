@@ -55,7 +55,7 @@ std::vector<int64_t> decode_symbols(const TaskProgram& program) {
   return lowest_values(program.symbols);
 }
 
-int64_t expected_slots(const Routing& routing, int64_t tokens) {
+int64_t expected_active_experts(const Routing& routing, int64_t tokens) {
   const auto experts = static_cast<double>(routing.experts);
   const double missed =
       std::pow(1 - static_cast<double>(routing.choices) / experts, static_cast<double>(tokens));

@@ -27,7 +27,7 @@ int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols);
 std::vector<int64_t> decode_symbols(const TaskProgram& program);
 
 // Returns the expected number of active experts if each token chooses evenly at random among all experts.
-int64_t expected_slots(const Routing& routing, int64_t tokens);
+int64_t expected_active_experts(const Routing& routing, int64_t tokens);
 
 // Returns the bytes of keys and values of one position of a request, over all layers.
 uint64_t position_bytes(const TaskProgram& program);

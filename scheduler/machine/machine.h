@@ -74,7 +74,7 @@ struct Machine {
   double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
   double mma_per_ns = 0;      // multiply-adds of one worker by mma.sync, of 2-byte types
   double mma_fp8_per_ns = 0;  // multiply-adds of one worker by mma.sync, of 8-bit floats
-  // The rate at which one worker goes through keys and values, for one block of query rows.
+  // The rate at which one worker goes through keys and values, for one query tile.
   double attend_bytes_per_ns = 0;
   // The figures from here on are 0 for others than processors. Their L2 is the last-level cache, except for
   // worker_l2_bytes_per_ns, which is the rate from a core's own.

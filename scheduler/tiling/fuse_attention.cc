@@ -108,7 +108,7 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   if (const std::optional<RowBlocks> known = step_symbols(symbols).blocks) return *known;
   const std::vector<Bounds> limits = symbol_bounds(symbols);
   const int64_t tokens = bounds(p.tokens, limits).hi, requests = bounds(p.requests, limits).hi,
-                max_rows = std::max<int64_t>(1, kBlockRows * p.kv_heads / p.heads),
+                max_rows = std::max<int64_t>(1, kQueryTileRows * p.kv_heads / p.heads),
                 max_blocks = std::min(tokens, (tokens + requests * (max_rows - 1)) / max_rows);
   const SymbolId count = symbols.add({kBlocksSymbol, {1, max_blocks}, loc, 0, {}, false, true});
   const auto list = [&](const char* name, Bounds elements, SymbolId sums = {}) {

@@ -34,7 +34,7 @@ bool has_expert_rows(const Fusion& f, TensorId t) {
 
 Status fuse_route(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
-  const TensorId logits = f.use(op.inputs[0]), share = f.use(op.outputs[1]);
+  const TensorId logits = f.use(op.inputs[0]), routing_weight = f.use(op.outputs[1]);
   const Expr tokens = f.program.tensors[logits].shape[0], experts = f.program.tensors[logits].shape[1];
   const int64_t top_k = int_attr(op.attrs, "top_k", 1);
   if (!f.add_active_experts(experts.constant(), top_k, tokens, op.loc))
@@ -51,7 +51,7 @@ Status fuse_route(Fusion& f, OpId id) {
   tables.token = f.add_activation(name + ".token", DType::i32, {rows}, op.loc);
   tables.row = f.add_activation(name + ".row", DType::i32, {tokens, top_k}, op.loc);
   f.read(grid, "logits", logits);
-  for (auto [role, t] : {std::pair{"share", share},
+  for (auto [role, t] : {std::pair{"routing_weight", routing_weight},
                          {"active_experts", tables.active_experts},
                          {"expert", tables.expert},
                          {"active_expert_rows", tables.active_expert_rows},
@@ -123,7 +123,7 @@ Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
   const OpId linear = f.sole_producer_of(op.inputs[0], OpKind::kExpertLinear);
   const OpId route = f.producer_of(op.inputs[1], OpKind::kRoute);
   if (!linear.valid() || !route.valid() || f.graph.ops[linear].inputs[1] != f.graph.ops[route].outputs[0])
-    return f.misfit(sum, "its operands are not the results and shares of one choice");
+    return f.misfit(sum, "its operands are not the results and routing weights of one choice");
   const RouteTables& tables = f.routes.at(f.graph.ops[route].outputs[0]);
   const TensorId out = f.use(f.graph.ops[last].outputs[0]);
   const std::vector<Expr> shape = f.program.tensors[out].shape;
@@ -131,7 +131,7 @@ Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
                                  {{"t", shape[0]}, {"c", ceil_div(shape[1], kSumColumns)}},
                                  add.valid() ? std::vector{sum, add} : std::vector{sum});
   f.read(grid, "x", f.use(op.inputs[0]));
-  f.read(grid, "share", f.use(op.inputs[1]));
+  f.read(grid, "routing_weight", f.use(op.inputs[1]));
   f.read(grid, "active_experts", tables.active_experts);
   f.read(grid, "row", tables.row);
   if (add.valid()) {

@@ -47,12 +47,12 @@ TaskWork attend_work(const TaskOn& t, uint32_t) {
   const int64_t kv_tile_bytes = 2 * kKvTilePositions * keys.shape.back().constant() * dtype_bytes(keys.dtype);
   const int64_t kv_tiles = std::max<int64_t>(
       1, ceil_of(static_cast<int64_t>(earlier) + static_cast<int64_t>(stepped), kv_tile_bytes));
-  const int64_t blocks = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
-  const int64_t sums = kv_tiles * (blocks + ceil_of(rows, kMergedRows) * columns);
+  const int64_t query_tiles = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
+  const int64_t sums = kv_tiles * (query_tiles + ceil_of(rows, kMergedRows) * columns);
 
   TaskWork work;
   work.tiles = static_cast<uint32_t>((earlier + mkrt::kStageBytes - 1) / mkrt::kStageBytes);
-  work.passes = static_cast<uint32_t>(blocks);
+  work.passes = static_cast<uint32_t>(query_tiles);
   work.cold = brings_context(t);
   if (work.tiles > 0)
     work.tail_bytes = static_cast<uint32_t>(earlier - uint64_t{work.tiles - 1} * mkrt::kStageBytes);
@@ -71,7 +71,7 @@ TaskWork attend_work(const TaskOn& t, uint32_t) {
   const bool kept = !f32 && tokens == 1 && static_cast<int64_t>(stepped) <= kv_tile_bytes / kKvTilePositions;
   if (stepped > 0)
     work.busy_ns +=
-        static_cast<double>(blocks) *
+        static_cast<double>(query_tiles) *
         ((kept ? 0 : static_cast<double>(2 * columns) * t.m.poll_ns) + stepped / t.m.attend_bytes_per_ns);
   work.end_ns = static_cast<double>(sums) * t.m.reduce_ns + t.m.task_ns + t.m.barrier_ns;
   return work;

@@ -50,9 +50,9 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
 }
 
 // Fp8Slots counts what a warp issues in Mma64 for 64 columns of activations of 8-bit floats. `strip` is for
-// 16 rows of weights, `part` for the part of a tile that its strips share.
+// 16 rows of weights, `tile_slice` for the columns of a tile slice that its strips share.
 struct Fp8Slots {
-  double strip = 0, part = 0;
+  double strip = 0, tile_slice = 0;
 };
 
 // Returns the slots of weights of E4M3. They are counted from machine code for sm_89 (ptxas 13.0;

@@ -16,7 +16,7 @@ TaskWork embed_work(const TaskOn& t, uint32_t strips) {
 // An expert_sum task reads only the rows of the experts that its token chose.
 int64_t expert_sum_elements(const TaskOn& t, const Access& read) {
   if (read.role != "x") return t.elements(read.region);
-  const int64_t choices = t.elements(find_operand(t.grid, "share")->region);
+  const int64_t choices = t.elements(find_operand(t.grid, "routing_weight")->region);
   return t.elements(read.region) / evaluate(read.region[0].size, t.step.symbols) * choices;
 }
 

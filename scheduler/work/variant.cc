@@ -15,27 +15,27 @@ namespace {
 constexpr int64_t kEpilogueElements = 128;
 
 // Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
-// multiplies a block's part of a tile and reads it from shared memory. Activations are written to shared
+// multiplies a block's tile slices and reads them from shared memory. Activations are written to shared
 // memory once, and each warp of a group reads them. The copies use the bandwidth of shared memory, too.
 // Fp8: activations and weights are multiplied as 8-bit floats, of half the bytes.
 Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, bool fp8) {
-  constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
+  constexpr uint32_t warps = mkrt::kConsumerWarps, slice_bytes = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
                  strip_warps = std::min(warps / groups, strips);
-  const double x_bytes = static_cast<double>(pass * part / kTileRows);
+  const double x_bytes = static_cast<double>(pass * slice_bytes / kTileRows);
   const double shared_bytes =
-      (strips * part * (groups + 1.0) + x_bytes * (strip_warps + 1.0)) / (fp8 ? 2 : 1);
+      (strips * slice_bytes * (groups + 1.0) + x_bytes * (strip_warps + 1.0)) / (fp8 ? 2 : 1);
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
   const double mma_per_ns = fp8 ? m.mma_fp8_per_ns : m.mma_per_ns;
-  const double mma_ns =
-      strips * part / 2 * groups * double{mkrt::kWarpTokens} / (mma_per_ns * groups * strip_warps / warps);
+  const double mma_ns = strips * slice_bytes / 2 * groups * double{mkrt::kWarpTokens} /
+                        (mma_per_ns * groups * strip_warps / warps);
   Variant v{mkrt::kMma64Tokens,
-            strips * part / std::max(shared_ns, mma_ns),
+            strips * slice_bytes / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),
             m.activations_ns,
             strips,
-            part};
+            slice_bytes};
   v.min_ns = m.l2_ns;
   v.barrier_ns = m.barrier_ns;
   v.epilogues = static_cast<uint32_t>(ceil_of(strips * pass, kEpilogueElements));
@@ -61,7 +61,7 @@ Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint3
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(v.x_rows));
   const auto of_warp = static_cast<double>(ceil_of(strips, mkrt::kConsumerWarps / groups));
   const Fp8Slots slots = fp8_slots(type);
-  bound_by_issue(m, slots.strip + slots.part / of_warp, groups, v.x_bytes, v);
+  bound_by_issue(m, slots.strip + slots.tile_slice / of_warp, groups, v.x_bytes, v);
   return v;
 }
 

@@ -48,13 +48,13 @@ TEST_CASE("a random model's routers use every expert, unless they are pulled") {
         REQUIRE(r.experts.size() == 2);
         CHECK(r.experts[0] == 3);
         CHECK((r.experts[1] == 0 || r.experts[1] == 2));
-        CHECK(r.shares[0] + r.shares[1] == doctest::Approx(1));
+        CHECK(r.routing_weights[0] + r.routing_weights[1] == doctest::Approx(1));
       }
     }
   }
 }
 
-TEST_CASE("equal logits go to the lowest experts, and shares of all are below one") {
+TEST_CASE("equal logits go to the lowest experts, and routing weights of all are below one") {
   Shape s = experts_of("qwen3_moe");
   s.norm_top_k = false;
   reference::Model model = reference::random_model(s, 3);
@@ -63,7 +63,7 @@ TEST_CASE("equal logits go to the lowest experts, and shares of all are below on
   for (const auto& layers : routings_of(model))
     for (const Routing& r : layers) {
       CHECK(r.experts == std::vector<int>{0, 1});
-      CHECK(r.shares == std::vector<double>{1.0 / 6, 1.0 / 6});
+      CHECK(r.routing_weights == std::vector<double>{1.0 / 6, 1.0 / 6});
       CHECK(r.margin == 0);
     }
 }

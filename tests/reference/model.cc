@@ -185,7 +185,7 @@ Vector feed_forward(const Model& m, const std::string& gate_name, const std::str
   return linear(m, down_name, gate, rounding);
 }
 
-// Chooses the top_k experts of a softmax over all. Mixtral's softmax over the chosen experts equals shares
+// Chooses the top_k experts of a softmax over all. Mixtral's softmax over the chosen experts equals weights
 // that are made to add up to 1.
 Routing route(const Shape& s, const Vector& logits) {
   Routing r;
@@ -202,7 +202,7 @@ Routing route(const Shape& s, const Vector& logits) {
   const bool normed = s.norm_top_k || s.family != "qwen3_moe";
   for (int i = 0; i < s.top_k; ++i) {
     r.experts.push_back(order[static_cast<size_t>(i)]);
-    r.shares.push_back(std::exp(logit(i) - logit(0)) / (normed ? chosen : all));
+    r.routing_weights.push_back(std::exp(logit(i) - logit(0)) / (normed ? chosen : all));
   }
   r.margin = s.top_k < s.experts ? logit(s.top_k - 1) - logit(s.top_k) : INFINITY;
   return r;
@@ -235,8 +235,8 @@ Vector gpt_oss_expert(const Model& m, const std::string& at, size_t expert, cons
   return stacked_linear(m, at + "down_proj", expert, act, rounding);
 }
 
-// Returns the chosen experts' outputs, each times its share (Shazeer et al. 2017). They are added in the
-// order of the choice.
+// Returns the chosen experts' outputs, each times its routing weight (Shazeer et al. 2017). They are added in
+// the order of the choice.
 Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const Routing& routing,
                    Rounding rounding) {
   Vector out(x.size());
@@ -244,7 +244,7 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
   for (size_t i = 0; m.shape.family == "gpt_oss" && i < routing.experts.size(); ++i) {
     const Vector y =
         gpt_oss_expert(m, at + "mlp.experts.", static_cast<size_t>(routing.experts[i]), x, rounding);
-    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.shares[i] * y[d];
+    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.routing_weights[i] * y[d];
   }
   if (m.shape.family == "gpt_oss") return out;
   for (size_t i = 0; i < routing.experts.size(); ++i) {
@@ -253,7 +253,7 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
     const Vector y = mixtral ? feed_forward(m, expert + "w1", expert + "w3", expert + "w2", x, rounding)
                              : feed_forward(m, expert + "gate_proj", expert + "up_proj", expert + "down_proj",
                                             x, rounding);
-    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.shares[i] * y[d];
+    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.routing_weights[i] * y[d];
   }
   return out;
 }

@@ -42,10 +42,10 @@ struct Shape {
   double sink_spread = 1.5;     // standard deviation of random sinks
   double gate_bias_spread = 3;  // standard deviation of random biases of gates, which the gates clamp at 7
 
-  // The fields below are those of qwen3_moe. Experts of the others have width ffn, their shares add up to 1,
-  // and every layer has experts.
+  // The fields below are those of qwen3_moe. Experts of the others have width ffn, their routing weights add
+  // up to 1, and every layer has experts.
   int expert_ffn = 40;
-  bool norm_top_k = true;         // the chosen experts' shares add up to 1
+  bool norm_top_k = true;         // the chosen experts' routing weights add up to 1
   int sparse_step = 1;            // every sparse_step-th layer has experts
   std::vector<int> dense_layers;  // these layers have none
 };
@@ -77,9 +77,9 @@ enum class Rounding { kNone, kF16, kBf16, kFp8 };
 
 // Routing is what a router chose for a token in a layer.
 struct Routing {
-  std::vector<int> experts;    // most probable first, the lowest expert on ties
-  std::vector<double> shares;  // each expert's share of the sum
-  double margin = 0;           // last chosen logit minus the first one not chosen
+  std::vector<int> experts;             // most probable first, the lowest expert on ties
+  std::vector<double> routing_weights;  // each expert's weight in the sum
+  double margin = 0;                    // last chosen logit minus the first one not chosen
 };
 
 // Returns logits [ids.size()][vocab] of a causal pass over the ids. `routings` gets the choices of each

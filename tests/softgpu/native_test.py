@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests compiling for the device that is there, and around parts that fail on it, on the software GPU."""
+"""Tests compiling for the device that is there, and around features that fail on it, on the software GPU."""
 import json
 import subprocess
 import sys

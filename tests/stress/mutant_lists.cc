@@ -281,7 +281,7 @@ std::vector<Mutant> lookup_mutants() {
       {"no barrier after a lookup", {{look_up, barrier, 0, drop}}, {kReadTooEarly, kDeadlock, kCrash}},
       {"route: choices", {{route, barrier, 1, drop}}, early},
       {"route: where rows begin", {{route, barrier, 3, drop}}, early},
-      {"experts: rows of a slot",
+      {"experts: rows of an active expert",
        {{"mkb_expert_rows", barrier, 0, drop}},
        {kReadTooEarly, kWriteTooEarly, kDeadlock}},
   };

@@ -152,7 +152,7 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
       {1.2f, 0.8f, 100, 0.9f, 0.01f, 4, 1}, {1, 0, 0, 1, 0, 4}, {1.2f, 0}, {1, 2, 0, 0.5f, 0, 0, 2}};
   std::vector<float> logits(kRequests * vocab), best(kRequests * strips);
   std::vector<uint32_t> index(best.size()), seen(kRequests * words, 0x10101u), next(kRequests),
-      sampled(2 * kRequests), slot(kRequests);
+      sampled(2 * kRequests), launch_request(kRequests);
   std::vector<mkrt::MkLogprobs> logprobs(kRequests);
   const std::vector<mkrt::MkBias> biases{{0, 2, 0}, {130, -INFINITY, 0}, {131, 0, 1.5f}, {vocab - 1, 1, -1}};
   std::vector<uint32_t> bias_begin((vocab + mkrt::kBiasBlockIds - 1) / mkrt::kBiasBlockIds + 1),
@@ -177,7 +177,7 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   }
   const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
   for (uint32_t i = 0; i < kRequests; ++i) {
-    slot[i] = i;
+    launch_request[i] = i;
     samples[i].sampling = sampling[i];
     if (sampling[i].repetition_penalty != 1) samples[i].seen = address(seen[i * words]);
     if (has_biases(i)) {
@@ -189,8 +189,16 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
     samples[i].logprobs = address(logprobs[i]);
     samples[i].limit = 1;
   }
-  const mk::SampleArgs arguments{global(logits), global(best), global(index), global(next), global(samples),
-                                 global(slot),   nullptr,      nullptr,       kRequests,    0,
+  const mk::SampleArgs arguments{global(logits),
+                                 global(best),
+                                 global(index),
+                                 global(next),
+                                 global(samples),
+                                 global(launch_request),
+                                 nullptr,
+                                 nullptr,
+                                 kRequests,
+                                 0,
                                  vocab};
   mkrt::MkFault fault{};
   std::vector<uint32_t> counters(8);

@@ -15,7 +15,7 @@ struct BodyCheck {
   std::string body;   // name in tools/gpu/bodies.yaml
   std::string dtype;  // weight type, in the words of config.json
   uint32_t tokens = 0, max_tokens = 0;
-  std::string without{};  // device part not to use if the check fails
+  std::string without{};  // target feature not to use if the check fails
 };
 
 // Returns checks of all variants of code that a device with these engines runs.

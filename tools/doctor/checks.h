@@ -11,7 +11,7 @@
 namespace mkc {
 
 struct CheckOptions {
-  std::vector<std::string> without;  // device parts that are neither checked nor used
+  std::vector<std::string> without;  // target features that are neither checked nor used
   std::string assembler;             // value of --assembler
   std::vector<std::string> only;     // substrings, one of which a check's name must have; empty: all checks
 };
@@ -19,7 +19,7 @@ struct CheckOptions {
 struct CheckOutcome {
   std::string name;
   std::string fault;    // "": the check passed
-  std::string without;  // device part not to use if the check fails; "": no part helps
+  std::string without;  // target feature not to use if the check fails; "": no feature helps
   double seconds = 0;
 };
 

@@ -123,16 +123,16 @@ size_t failures(const CheckReport& report) {
       std::ranges::count_if(report.checks, [](const CheckOutcome& c) { return !c.fault.empty(); }));
 }
 
-// Returns the comma-separated device parts whose omission avoids all failures. Returns "" if no parts do, or
-// nothing failed.
-std::string parts_that_fail(const CheckReport& report) {
-  std::set<std::string> parts;
+// Returns the comma-separated target features whose omission avoids all failures. Returns "" if no features
+// do, or nothing failed.
+std::string features_that_fail(const CheckReport& report) {
+  std::set<std::string> features;
   for (const CheckOutcome& c : report.checks) {
     if (c.fault.empty()) continue;
     if (c.without.empty()) return "";
-    parts.insert(c.without);
+    features.insert(c.without);
   }
-  return fmt::format("{}", fmt::join(parts, ","));
+  return fmt::format("{}", fmt::join(features, ","));
 }
 
 void print_gpu(const Findings& f) {
@@ -150,8 +150,8 @@ void print_gpu(const Findings& f) {
               c.fault);
   print_out("{} of {} passed, in {:.1f} s\n", report.checks.size() - failures(report), report.checks.size(),
             report.seconds);
-  if (const std::string parts = parts_that_fail(report); !parts.empty())
-    print_out("mkc compile and mkc run go around what fails by --without {}\n", parts);
+  if (const std::string features = features_that_fail(report); !features.empty())
+    print_out("mkc compile and mkc run go around what fails by --without {}\n", features);
   if (report.measured.is_null())
     return print_out("Nothing was measured{}{}\n", report.measured_fault.empty() ? "" : ": ",
                      report.measured_fault);
@@ -225,7 +225,7 @@ void print_json(const Findings& f) {
                         {"without", c.fault.empty() ? "" : c.without}});
     out["checks"] = checks;
     out["check_seconds"] = f.checked->seconds;
-    out["go_without"] = parts_that_fail(*f.checked);
+    out["go_without"] = features_that_fail(*f.checked);
     out["measured"] = f.checked->measured;
     out["not_measured"] = f.checked->measured_fault;
     out["measured_file"] = f.kept;

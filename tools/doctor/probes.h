@@ -21,7 +21,7 @@ struct Probe {
   Words in{};
   size_t out_words = 0;
   std::function<std::string(const Words& out)> check{};  // returns the fault; "": none
-  std::string without{};                                 // device part not to use if the check fails
+  std::string without{};                                 // target feature not to use if the check fails
 };
 
 // Returns the probes for a target with these engines.

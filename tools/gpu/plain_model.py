@@ -47,12 +47,12 @@ class Experts(nn.Module):
     def forward(self, x):
         batch, rows, hidden = x.shape
         x = x.view(-1, hidden)
-        share, chosen = self.router(x).float().softmax(-1).topk(self.s.active, -1)
-        if self.s.shares_of_chosen:
-            share = share / share.sum(-1, keepdim=True)
+        weight, chosen = self.router(x).float().softmax(-1).topk(self.s.active, -1)
+        if self.s.weights_of_chosen:
+            weight = weight / weight.sum(-1, keepdim=True)
         gate, up = torch.einsum("th,tkfh->tkf", x, self.gate_up[chosen]).chunk(2, -1)
         each = torch.einsum("tkf,tkhf->tkh", F.silu(gate) * up, self.down[chosen])
-        return torch.einsum("tkh,tk->th", each, share.to(x.dtype)).view(batch, rows, hidden)
+        return torch.einsum("tkh,tk->th", each, weight.to(x.dtype)).view(batch, rows, hidden)
 
     def named(self, at):
         yield at + "gate.weight", self.router.weight

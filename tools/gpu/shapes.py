@@ -21,7 +21,7 @@ class Shape:
     window: int  # positions that a token sees; 0: all
     experts: int = 0  # of each layer but `dense`, `active` of them for a token, with `ffn` columns each
     active: int = 0
-    shares_of_chosen: bool = True  # an expert's share is among the chosen ones, not among all
+    weights_of_chosen: bool = True  # an expert's routing weight is among the chosen ones, not among all
     dense: tuple = ()  # layers without experts in a model of experts, with `dense_ffn` columns
     dense_ffn: int = 0
 
@@ -69,7 +69,7 @@ def read_shape(folder):
                  tied=c.get("tie_word_embeddings", False), eps=c["rms_norm_eps"], rope=rope,
                  window=(c.get("sliding_window") or 0) if windowed else 0, experts=experts, dense=tuple(dense),
                  dense_ffn=c["intermediate_size"], active=c.get("num_experts_per_tok", 0),
-                 shares_of_chosen=c.get("norm_topk_prob", False))
+                 weights_of_chosen=c.get("norm_topk_prob", False))
 
 
 def rope_frequencies(shape):

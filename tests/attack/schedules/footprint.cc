@@ -115,22 +115,22 @@ void touch_sample(TouchList& t, int64_t b) {
 
 void touch_route(TouchList& t) {
   const int64_t rows = t.dim("logits", 0), choices = t.attr("top_k", 0);
-  const auto slots = static_cast<int64_t>(t.step.active_expert_rows.size());
+  const auto active_experts = static_cast<int64_t>(t.step.active_expert_rows.size());
   t.read("logits", {up_to(rows), up_to(t.dim("logits", 1))});
-  t.write("share", {up_to(rows), up_to(choices)});
+  t.write("routing_weight", {up_to(rows), up_to(choices)});
   t.write("row", {up_to(rows), up_to(choices)});
   t.write("active_experts", {only(0)});
   for (const char* table : {"expert", "active_expert_rows", "active_expert_begin"})
-    t.write(table, {up_to(slots)});
+    t.write(table, {up_to(active_experts)});
   t.write("token", {up_to(rows * choices)});
 }
 
-void touch_expert(TouchList& t, int64_t block, int64_t slot) {
-  if (slot >= static_cast<int64_t>(t.step.active_expert_rows.size()))
+void touch_expert(TouchList& t, int64_t block, int64_t active_expert) {
+  if (active_expert >= static_cast<int64_t>(t.step.active_expert_rows.size()))
     throw Finding{"outside", "an expert without rows"};
   int64_t begin = 0;
-  for (int64_t i = 0; i < slot; ++i) begin += t.step.active_expert_rows[static_cast<size_t>(i)];
-  const Span rows{begin, begin + t.step.active_expert_rows[static_cast<size_t>(slot)]};
+  for (int64_t i = 0; i < active_expert; ++i) begin += t.step.active_expert_rows[static_cast<size_t>(i)];
+  const Span rows{begin, begin + t.step.active_expert_rows[static_cast<size_t>(active_expert)]};
   const int64_t cols = t.dim("weight", 2), strips = t.attr("strips", 1);
   if (t.has("x")) t.read("x", {up_to(t.dim("x", 0)), up_to(cols)});  // the router says which rows
   t.maybe_read("rows", {rows, up_to(cols)});
@@ -142,7 +142,7 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
     t.read("sum_squares", {up_to(t.dim("sum_squares", 0)), up_to(t.dim("sum_squares", 1))});
   t.read("active_experts", {only(0)});
   for (const char* table : {"expert", "active_expert_rows", "active_expert_begin"})
-    t.read(table, {only(slot)});
+    t.read(table, {only(active_expert)});
   t.maybe_read("token", {rows});
   const int64_t width = t.attr("gate", 0) != 0 ? kStrip / 2 : kStrip;
   const Span made = block_of(block, width * strips, t.dim("out", 1, true));
@@ -153,9 +153,9 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
 
 void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
   const Span cols = block_of(block, kSumColumns, t.dim("x", 1));
-  const int64_t choices = t.dim("share", 1);
+  const int64_t choices = t.dim("routing_weight", 1);
   t.read("x", {up_to(t.dim("x", 0)), cols});  // the router says which rows
-  t.read("share", {only(token), up_to(choices)});
+  t.read("routing_weight", {only(token), up_to(choices)});
   t.read("row", {only(token), up_to(choices)});
   t.maybe_read("residual", {only(token), cols});
   t.maybe_read("next_norm", {cols});
@@ -223,12 +223,12 @@ void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span
 
 void touches_of_lookup(const Schedule& s, const Step& step, GridId grid, std::vector<Touch>& out) {
   TouchList t(s, step, grid, out);
-  const auto slots = static_cast<int64_t>(step.active_expert_rows.size());
+  const auto active_experts = static_cast<int64_t>(step.active_expert_rows.size());
   if (t.grid.body != BodyKind::kExpert && t.grid.body != BodyKind::kExpertSum) return;
   t.read("active_experts", {only(0)}, Toucher::kLookup);
   if (t.grid.body != BodyKind::kExpert) return;
   t.read("active_experts", {only(0)}, Toucher::kTable);
-  t.read("active_expert_begin", {up_to(slots)}, Toucher::kLookup);
+  t.read("active_expert_begin", {up_to(active_experts)}, Toucher::kLookup);
   if (t.has("token")) t.read("token", {up_to(t.dim("token", 0))}, Toucher::kLookup);
 }
 

@@ -133,8 +133,8 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts)
   if (c.gather && !c.x_bf16) mkb_product_norm(&w, &a.product);
   if (c.gather && c.x_bf16 && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
   for (u32 block = 0; block * a.strips < a.product.strips; ++block)
-    for (u32 slot = 0; slot < active_experts; ++slot) {
-      expert_of(c)(&w, &a, block, slot);
+    for (u32 active_expert = 0; active_expert < active_experts; ++active_expert) {
+      expert_of(c)(&w, &a, block, active_expert);
       mkd_barrier();
     }
 }
@@ -186,14 +186,15 @@ void check_product(const Case& c) {
   Problem p = make_problem(c);
   const std::vector<float> out = run(c, p);
   const u32 out_cols = c.out_cols();
-  for (u32 row = 0, slot = 0; row < p.routed.rows(); ++row) {
-    while (row >= p.routed.active_expert_begin[slot] + p.routed.active_expert_rows[slot]) ++slot;
+  for (u32 row = 0, active_expert = 0; row < p.routed.rows(); ++row) {
+    while (row >= p.routed.active_expert_begin[active_expert] + p.routed.active_expert_rows[active_expert])
+      ++active_expert;
     const std::vector<double> in = product_input(c, p, row);
     const auto dot = [&](u32 r) {
-      const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
+      const double* w = &p.weight[(size_t{p.routed.expert[active_expert]} * c.rows + r) * c.cols];
       return std::inner_product(in.begin(), in.end(), w, 0.0);
     };
-    const size_t of_expert = size_t{p.routed.expert[slot]} * out_cols;
+    const size_t of_expert = size_t{p.routed.expert[active_expert]} * out_cols;
     std::vector<double> want(out_cols);
     for (u32 i = 0; i < out_cols; ++i) {
       const double bias = c.biased ? p.bias[of_expert + i] : 0,
@@ -264,7 +265,7 @@ TEST_CASE("biases are those of the expert, not of the active expert") {
   CHECK(run(c, p) == want);
 }
 
-TEST_CASE("a task's strips are multiplied together, whatever rows its slot has") {
+TEST_CASE("a task's strips are multiplied together, whatever rows its expert has") {
   for (const u32 tokens : {1u, 8u, 9u, 40u, 70u})
     for (const bool gather : {false, true}) {
       Case c{tokens, 5, 1, gather ? 112u : 108u, 300, true, gather, gather, kAllToOne, true};
@@ -285,17 +286,17 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
   c.pull = kAllToOne;
   Problem together = make_problem(c);
   const std::vector<float> some = run(c, mixed), all = run(c, together);
-  u32 slot = 0, same = 0;
-  while (mixed.routed.expert[slot] != 2) ++slot;
-  for (u32 row = mixed.routed.active_expert_begin[slot]; same < mixed.routed.active_expert_rows[slot];
-       ++row, ++same)
+  u32 active_expert = 0, same = 0;
+  while (mixed.routed.expert[active_expert] != 2) ++active_expert;
+  for (u32 row = mixed.routed.active_expert_begin[active_expert];
+       same < mixed.routed.active_expert_rows[active_expert]; ++row, ++same)
     CHECK(std::equal(&some[row * c.rows], &some[row * c.rows] + c.rows,
                      &all[mixed.routed.token[row] * c.rows]));
   CHECK(same > 3);
   CHECK(run(c, mixed, 77) == some);
 }
 
-TEST_CASE("a token's rows are added by their shares to the residual, the first choice first") {
+TEST_CASE("a token's rows are added by their routing weights to the residual, the first choice first") {
   const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
   const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
   const std::vector<float> x = random_floats(r.rows() * cols, 9), residual = random_floats(tokens * cols, 10);
@@ -306,7 +307,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
     std::vector<uint16_t> x_bf16(out.size());
     const ExpertSumArgs a{
         global(x.data()),
-        global(r.share.data()),
+        global(r.routing_weight.data()),
         global(r.row.data()),
         add ? global(residual.data()) : nullptr,
         global(out.data()),
@@ -328,7 +329,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
         if (col == 0) part = {0, 0};
         float sum = 0;
         for (u32 i = 0; i < top_k; ++i)
-          sum = std::fma(r.share[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
+          sum = std::fma(r.routing_weight[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
         CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
         CHECK(x_bf16[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
         part[col / kSumCols] += double{out[t * cols + col]} * out[t * cols + col];

@@ -34,22 +34,22 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
     for (u32 i = 0; i < top_k; ++i) {
       tokens_of[chosen[t][i]].push_back(t);
       const double want = std::exp(double{l[chosen[t][i]]} - l[chosen[t][0]]) / (norm ? kept : all);
-      CHECK(std::abs(r.share[t * top_k + i] - want) < 2e-6);
+      CHECK(std::abs(r.routing_weight[t * top_k + i] - want) < 2e-6);
     }
   }
-  u32 slot = 0, row = 0;
+  u32 active_expert = 0, row = 0;
   for (u32 e = 0; e < experts; ++e) {
     if (tokens_of[e].empty()) continue;
-    CHECK(r.expert[slot] == e);
-    CHECK(r.active_expert_rows[slot] == tokens_of[e].size());
-    CHECK(r.active_expert_begin[slot++] == row);
+    CHECK(r.expert[active_expert] == e);
+    CHECK(r.active_expert_rows[active_expert] == tokens_of[e].size());
+    CHECK(r.active_expert_begin[active_expert++] == row);
     for (const u32 t : tokens_of[e]) {
       CHECK(r.token[row] == t);
       const auto choice = std::find(chosen[t].begin(), chosen[t].end(), e) - chosen[t].begin();
       CHECK(r.row[t * top_k + static_cast<u32>(choice)] == row++);
     }
   }
-  CHECK(r.active_experts == slot);
+  CHECK(r.active_experts == active_expert);
 }
 
 TEST_CASE("route chooses the greatest of a softmax and sorts pairs by expert and token") {

@@ -11,13 +11,13 @@ namespace mk {
 // Routed holds the outputs of route.
 struct Routed {
   u32 tokens, experts, top_k, active_experts = ~0u;
-  std::vector<float> share;
+  std::vector<float> routing_weight;
   std::vector<u32> expert, active_expert_rows, active_expert_begin, token, row;
   Routed(u32 t, u32 e, u32 k)
       : tokens(t),
         experts(e),
         top_k(k),
-        share(t * k, NAN),
+        routing_weight(t * k, NAN),
         expert(e, ~0u),
         active_expert_rows(e, ~0u),
         active_expert_begin(e, ~0u),
@@ -25,7 +25,7 @@ struct Routed {
         row(t * k, ~0u) {}
   RouteArgs args(const std::vector<float>& logits, bool norm) {
     return {global(logits.data()),
-            global(share.data()),
+            global(routing_weight.data()),
             global(&active_experts),
             global(expert.data()),
             global(active_expert_rows.data()),

@@ -61,8 +61,8 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
   std::vector<SeenIds> seen = p.seen;
   std::vector<std::vector<u32>> bias_begin(n);
   std::vector<MkSample> samples(n);
-  std::vector<u32> slot(n);
-  std::iota(slot.begin(), slot.end(), 0);
+  std::vector<u32> launch_request(n);
+  std::iota(launch_request.begin(), launch_request.end(), 0);
   for (size_t i = n; i-- > 0;) {
     logits.insert(logits.end(), p.logits[i].begin(), p.logits[i].end());
     add_best((options.best_of ? *options.best_of : p).logits[i], value, index);
@@ -94,7 +94,7 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
                        global(index.data()),
                        global(next.data()),
                        global(samples.data()),
-                       global(slot.data()),
+                       global(launch_request.data()),
                        first_row,
                        rows,
                        static_cast<u32>(n),

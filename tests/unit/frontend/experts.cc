@@ -32,14 +32,14 @@ const Tensor& tensor(const OpGraph& g, const std::string& name) {
 
 std::string expert_layer(const char* norm_topk) {
   return "0 linear l0.g l0.router -> l0.router_logits\n"
-         "0 route l0.router_logits -> l0.choice l0.share norm_topk=" +
+         "0 route l0.router_logits -> l0.choice l0.routing_weight norm_topk=" +
          std::string(norm_topk) +
          " top_k=2\n"
          "0 expert_linear l0.g l0.choice l0.e_gate -> l0.gate\n"
          "0 expert_linear l0.g l0.choice l0.e_up -> l0.up\n"
          "0 silu_mul l0.gate l0.up -> l0.act\n"
          "0 expert_linear l0.act l0.choice l0.e_down -> l0.expert_down\n"
-         "0 expert_sum l0.expert_down l0.share -> l0.down\n"
+         "0 expert_sum l0.expert_down l0.routing_weight -> l0.down\n"
          "0 add l0.y l0.down -> l0.x\n";
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("Qwen3-MoE routes each token to experts, whose results it sums by thei
   CHECK(feed_forward(g, 0) == expert_layer("0"));
   CHECK(tensor(g, "l0.choice").dtype == DType::i32);
   CHECK(tensor(g, "l0.choice").shape == std::vector<Expr>{kTokens, 2});
-  CHECK(tensor(g, "l0.share").dtype == DType::f32);
+  CHECK(tensor(g, "l0.routing_weight").dtype == DType::f32);
   CHECK(tensor(g, "l0.act").shape == std::vector<Expr>{2 * kTokens, 24});
   CHECK(tensor(g, "l0.down").shape == std::vector<Expr>{kTokens, 32});
   CHECK(tensor(g, "l0.e_gate").shape == std::vector<Expr>{4, 24, 32});

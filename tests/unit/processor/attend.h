@@ -25,11 +25,12 @@ struct Form {
 };
 inline const Form kForms[] = {
     {4, [](float v) { return std::bit_cast<uint32_t>(v); },
-     [](uint32_t v) { return std::bit_cast<float>(v); }, kBlockRowsF32, mkb_append_f32, mkb_attend_f32, 1e-6},
-    {2, mkrt::f32_to_bf16, mkrt::bf16_to_f32, kBlockRows, mkb_append_bf16, mkb_attend_bf16, 1.0 / 256},
-    {2, mkrt::f32_to_f16, mkrt::f16_to_f32, kBlockRows, mkb_append_f16, mkb_attend_f16, 1.0 / 2048},
-    {1, mkrt::f32_to_e4m3, mkrt::e4m3_to_f32, kBlockRows, mkb_append_e4m3, mkb_attend_e4m3, 1.0 / 16, 0.0625f,
-     0.3f}};
+     [](uint32_t v) { return std::bit_cast<float>(v); }, kQueryTileRowsF32, mkb_append_f32, mkb_attend_f32,
+     1e-6},
+    {2, mkrt::f32_to_bf16, mkrt::bf16_to_f32, kQueryTileRows, mkb_append_bf16, mkb_attend_bf16, 1.0 / 256},
+    {2, mkrt::f32_to_f16, mkrt::f16_to_f32, kQueryTileRows, mkb_append_f16, mkb_attend_f16, 1.0 / 2048},
+    {1, mkrt::f32_to_e4m3, mkrt::e4m3_to_f32, kQueryTileRows, mkb_append_e4m3, mkb_attend_e4m3, 1.0 / 16,
+     0.0625f, 0.3f}};
 constexpr double kRowError = 5e-6;  // bound of the relative L2 error of an output row
 
 struct Request {

@@ -308,13 +308,14 @@ TEST_CASE("embedding rows are read from the packed table, and left as the next n
     for (const u32 cols : {1u, 7u, 16u, 33u, 136u, 1001u}) check_embed(type, 50, cols);
 }
 
-TEST_CASE("a token's rows are added by their shares to the residual, the first choice first") {
+TEST_CASE("a token's rows are added by their routing weights to the residual, the first choice first") {
   const u32 tokens = 5;
   for (u32 top_k = 1; top_k <= 9; ++top_k)
     for (const u32 cols : {24u, kSumCols + 41})
       for (const bool add : {true, false}) {
         const u32 rows = tokens * top_k, parts = (cols + kSumCols - 1) / kSumCols;
-        const std::vector<float> x = random_floats(rows * cols, 9), share = random_floats(rows, top_k),
+        const std::vector<float> x = random_floats(rows * cols, 9),
+                                 routing_weight = random_floats(rows, top_k),
                                  residual = random_floats(tokens * cols, 10), norm = random_floats(cols, 11);
         std::vector<u32> row(rows);
         for (u32 i = 0; i < rows; ++i) row[i] = (i * 7 + 3) % rows;
@@ -323,7 +324,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
         std::vector<uint16_t> x_bf16(out.size());
         const ExpertSumArgs a{
             global(x.data()),
-            global(share.data()),
+            global(routing_weight.data()),
             global(row.data()),
             add ? global(residual.data()) : nullptr,
             global(out.data()),
@@ -339,7 +340,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
           const u32 t = i / cols, col = i % cols;
           float sum = 0;
           for (u32 k = t * top_k; k < (t + 1) * top_k; ++k)
-            sum = std::fma(share[k], x[std::min(row[k], rows - 1) * cols + col], sum);
+            sum = std::fma(routing_weight[k], x[std::min(row[k], rows - 1) * cols + col], sum);
           CHECK(out[i] == (add ? residual[i] + sum : sum));
           CHECK(x_bf16[i] == to_bf16(out[i] * norm[col]));
           squares[t * parts + col / kSumCols] += double{out[i]} * out[i];

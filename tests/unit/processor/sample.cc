@@ -59,13 +59,13 @@ Result run(const Request& r, const RunOptions& options = {}) {
     sample.biases = reinterpret_cast<uint64_t>(r.changes.biases.data());
     sample.bias_begin = reinterpret_cast<uint64_t>(bias_begin.data());
   }
-  u32 next = ~0u, slot = 0, first_row = 0, rows = 1;
+  u32 next = ~0u, launch_request = 0, first_row = 0, rows = 1;
   const SampleArgs a{options.scan ? global(r.logits.data()) : nullptr,
                      global(value.data()),
                      global(index.data()),
                      global(&next),
                      global(&sample),
-                     global(&slot),
+                     global(&launch_request),
                      shared(&first_row),
                      shared(&rows),
                      1,
@@ -229,9 +229,10 @@ TEST_CASE("in later steps of a launch the samples are those of later positions")
 
 TEST_CASE("a request without a limit samples nothing") {
   MkSample sample{};
-  u32 next = ~0u, slot = 0;
+  u32 next = ~0u, launch_request = 0;
   SampleArgs a{};
-  a.next = global(&next), a.samples = global(&sample), a.slot = global(&slot), a.vocab = 40;
+  a.next = global(&next), a.samples = global(&sample), a.launch_request = global(&launch_request),
+  a.vocab = 40;
   TestWorker worker;
   mkb_sample(&worker.w, &a, 0);
   CHECK(next == ~0u);
@@ -242,7 +243,7 @@ TEST_CASE("a request samples from its last row of the step") {
   const std::vector<float> rows = random_floats(6 * vocab, 1);
   for (const bool each_token : {true, false}) {
     std::vector<float> value(6 * 3);
-    std::vector<u32> index(6 * 3), sampled(4, ~0u), next(2, ~0u), slot{1, 0};
+    std::vector<u32> index(6 * 3), sampled(4, ~0u), next(2, ~0u), launch_request{1, 0};
     u32 first_row[] = {0, 2}, count[] = {2, 4};
     std::vector<int32_t> greedy;
     for (u32 row = 0; row < 6; ++row) {
@@ -261,7 +262,7 @@ TEST_CASE("a request samples from its last row of the step") {
                        global(index.data()),
                        global(next.data()),
                        global(&samples[0]),
-                       global(slot.data()),
+                       global(launch_request.data()),
                        shared(first_row),
                        shared(count),
                        each_token ? 6u : 2u,
@@ -272,7 +273,7 @@ TEST_CASE("a request samples from its last row of the step") {
       mkb_sample(&worker.w, &a, i);
       const auto want = static_cast<u32>(greedy[each_token ? first_row[i] + count[i] - 1 : i]);
       CHECK(next[i] == want);
-      CHECK(sampled[2 * slot[i] + 1] == want);
+      CHECK(sampled[2 * launch_request[i] + 1] == want);
     }
   }
 }

@@ -73,7 +73,7 @@ TEST_CASE("a layer of experts is a route, two grids over strips and experts with
   }
   CHECK(grids == R"(grid %l0.choice[]: route {norm_topk = 0, top_k = 2}
   read logits %l0.router_logits[0:+T, 0:+4]
-  write share %l0.share[0:+T, 0:+2]
+  write routing_weight %l0.routing_weight[0:+T, 0:+2]
   write active_experts %l0.choice.active_experts[0:+1]
   write expert %l0.choice.expert[0:+4]
   write active_expert_rows %l0.choice.active_expert_rows[0:+4]
@@ -100,7 +100,7 @@ grid %l0.expert_down[j: 2, s: active_experts]: expert {top_k = 2}
   write out %l0.expert_down[active_expert_begin[s]:+min(active_expert_rows[s], 2*T - active_expert_begin[s]), 16*j:+16]
 grid %l0.down[t: T, c: 1]: expert_sum
   read x %l0.expert_down[0:+2*T, 512*c:+min(512, 32 - 512*c)]
-  read share %l0.share[t:+1, 0:+2]
+  read routing_weight %l0.routing_weight[t:+1, 0:+2]
   read active_experts %l0.choice.active_experts[0:+1]
   read row %l0.choice.row[t:+1, 0:+2]
   read residual %l0.y[t:+1, 512*c:+min(512, 32 - 512*c)]
@@ -310,7 +310,8 @@ TEST_CASE("experts that follow no route fit no task") {
         error_with([](Op& op, auto&) { op.inputs[0] = op.inputs[1]; }),  // the results are missing
         error_with([](Op& op, auto& shares) { op.inputs[1] = shares[shares[0] == op.inputs[1]]; })})
     CHECK(
-        message.find("expert_sum fits no task: its operands are not the results and shares of one choice") !=
+        message.find(
+            "expert_sum fits no task: its operands are not the results and routing weights of one choice") !=
         std::string::npos);
 }
 
