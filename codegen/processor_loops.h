@@ -17,7 +17,8 @@ struct ProcessorLoops {
   uint64_t (*multiply_add)(bool bf16, uint64_t rounds);
 
   // Multiplies `strips` strips of `cols` columns with one token, with as many as go through strips together,
-  // or with kMany, for which weights are unpacked once. `cols` is a multiple of the format's tile_cols. `x`
+  // or with kMany, for which weights are unpacked once. `strips` is a multiple of kStrips, and `cols` of the
+  // format's tile_cols. `x`
   // has room for kMany rows of f32, each with 64 columns more, and for kUnpackedBytes behind these. `sums`
   // has room for 16 sums of kMany tokens of each strip. Returns how many multiply-adds these were.
   enum class Tokens : uint32_t { kOne, kGroup, kMany };
@@ -30,7 +31,8 @@ struct ProcessorLoops {
   uint64_t (*attend)(mkrt::WeightType type, bool group, const char* keys, const char* values, uint64_t stride,
                      const uint32_t* pages, char* memory);
 
-  static constexpr uint32_t kGroup = 8;  // most tokens or rows that go together
+  static constexpr uint32_t kGroup = 8;   // most tokens or rows that go together
+  static constexpr uint32_t kStrips = 4;  // a multiple of all numbers of strips that go together
   static constexpr uint32_t kMany = 48, kUnpackedBytes = 48 * 1024;
   static constexpr uint32_t kAttendBytes = 1 << 17, kAttendPositions = 256, kAttendColumns = 128,
                             kAttendPages = kAttendPositions / 16;

@@ -25,7 +25,7 @@ constexpr uint32_t kMaxThreads = 1024;
 
 struct Arguments {
   std::string model, out, format, held_out;
-  std::vector<std::string> keep;
+  Chosen chosen;
   uint32_t threads = std::max(std::thread::hardware_concurrency(), 1u);
 };
 
@@ -64,8 +64,8 @@ Result<Original> open_original(const Arguments& a) {
   Original original{std::move(compilation), {}, {}, {}};
   MKC_TRY_STATUS(check_plain(original.compilation));
   MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
-  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.keep, format_of(a)));
-  MKC_TRY(shards, plan_shards(original.checkpoint(), *matrices.format, matrices.quantized));
+  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.chosen, format_of(a)));
+  MKC_TRY(shards, plan_shards(original.checkpoint(), matrices));
   original.matrices = std::move(matrices);
   original.shards = std::move(shards);
   if (a.held_out.empty()) return original;
@@ -82,9 +82,10 @@ void print_tensor(const ShardSource& source, const Format& format, const SquareS
   const mkrt::StoredTensor& t = *source.tensor;
   const std::string shape = fmt::format("[{}]", fmt::join(t.shape, ", "));
   if (source.quantized)
-    print_out("{:<52} {:>16}  {:<9} relative error {:.5f}\n", t.name, shape, format.name, relative(sums));
+    print_out("{:<52} {:>16}  {:<9} relative error {:.5f}\n", source.name, shape, format.name,
+              relative(sums));
   else
-    print_out("{:<52} {:>16}  as it is\n", t.name, shape);
+    print_out("{:<52} {:>16}  as it is\n", source.name, shape);
 }
 
 // Writes the folder, and returns the sums of all quantized matrices.
@@ -92,9 +93,10 @@ Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
   const Format& format = *original.matrices.format;
   MKC_TRY(folder, OutputFolder::create(a.out));
   MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder.path()));
-  MKC_TRY_STATUS(write_config(original.config(), format, original.matrices.left_out, folder.path()));
+  MKC_TRY_STATUS(write_config(original.config(), original.matrices, folder.path()));
   uint64_t read = 0, all = 0;
-  for (const mkrt::StoredTensor& t : original.checkpoint().tensors) all += t.bytes.size();
+  for (const Shard& shard : original.shards)
+    for (const ShardSource& source : shard.sources) all += source.tensor->bytes.size();
   ProgressLine progress;
   SquareSums sums;
   WriteOptions options;
@@ -128,7 +130,7 @@ Status quantize_model(const Arguments& a) {
   for (const mkrt::StoredTensor& t : original.checkpoint().tensors) from += t.bytes.size();
   for (const Shard& shard : original.shards) to += shard.bytes;
   print_out("{}: {} matrices, relative error {:.5f}, {:.1f} MB of {:.1f} MB\n", a.out,
-            original.matrices.quantized.size(), relative(sums), static_cast<double>(to) / kMega,
+            original.matrices.count(), relative(sums), static_cast<double>(to) / kMega,
             static_cast<double>(from) / kMega);
   if (original.documents.empty()) return {};
   MKC_TRY(after, loss_of(a.out, original.documents));
@@ -159,12 +161,14 @@ void add_quantize(CLI::App& app, Action& action) {
       ->required();
   command
       ->add_option(
-          "--keep", a->keep,
+          "--keep", a->chosen.keep,
           "modules to leave as they are: a name, its end, or what it lies in; * is any text, re: begins a "
           "regular expression; may be repeated")
       ->type_name("PATTERN")
       ->expected(1)
       ->take_all();
+  command->add_flag("--head", a->chosen.head,
+                    "quantize the head, too; one that is the embedding becomes a matrix of its own");
   command
       ->add_option(
           "--held-out", a->held_out,

@@ -1,9 +1,8 @@
 // The processor has a packed weight layout of its own. Strips, their order and their bytes are those of
 // runtime/abi/packing.h, so that the memory plan and the schedule are the same for all targets. Within a
-// strip, columns follow each other, and each column has its 16 rows together. bf16 weights have two columns
-// of a row together, as one word, and codes of 4 bits have eight. So a vector has one value, or one word, of
-// each row. Codes of 8 bits lie in blocks of 4 rows and 4 columns: the first two columns of each row, then
-// the other two. The scales and zero points of a group of columns lie behind the group.
+// strip, columns follow each other, and each column has its 16 rows together. Formats of 16 bits and less
+// have a word of each row, with the row's next columns. f16 has columns alone. So a vector has one value, or
+// one word, of each row. The scales and zero points of a group of columns lie behind the group.
 //
 // K slices are eighths of a strip's padded columns, and therefore contiguous. The rows' scales, where a
 // format has some, lie once at the strip's end.
@@ -13,11 +12,14 @@
 
 namespace mk {
 
-constexpr u32 kWordCodes = 8;  // codes of 4 bits in a word
-
-// cols_together() is how many columns of a row lie together.
-MK_INLINE constexpr u32 cols_together(WeightType type) {
-  return type == WeightType::kBf16 ? 2 : 1;
+// word_cols() is how many columns of a row share a word. Formats without words have 1.
+MK_INLINE constexpr u32 word_cols(WeightType type) {
+  return type == WeightType::kF16 ? 1 : 32 / weight_format(type).bits;
+}
+// code_shift() is the lowest bit of column `col` in its word of codes of `bits` bits. The word's halves have
+// the two columns of a pair at the same bits.
+MK_INLINE constexpr u32 code_shift(u32 bits, u32 col) {
+  return col % 2 * 16 + col / 2 * bits;
 }
 
 // group_begin() is the byte offset of a group of columns in its strip.
@@ -29,22 +31,14 @@ MK_INLINE constexpr u64 group_end(const WeightFormat& format, u64 group) {
   return group_begin(format, group + 1) - format.group_bytes();
 }
 
-// strip_offset() is the byte offset in its strip of an element, or of a word of eight codes of 4 bits.
+// strip_offset() is the byte offset in its strip of an element. Elements of 4 bits have that of their byte.
 MK_INLINE constexpr u64 strip_offset(WeightType type, u32 row, u64 col) {
   const WeightFormat format = weight_format(type);
   const u64 group = format.grouped() ? col / format.group_cols : 0;
-  const u64 in_group = col - group * format.group_cols, begin = group_begin(format, group);
-  if (format.bits == 4) return begin + (in_group / kWordCodes * kStripRows + row) * sizeof(u32);
-  if (format.bits == 8)
-    return begin + in_group / 4 * 4 * kStripRows + row / 4 * 16 + in_group % 4 / 2 * 8 + row % 4 * 2 +
-           in_group % 2;
-  const u32 together = cols_together(type), bytes = format.bits / 8;
-  return begin + ((in_group / together * kStripRows + row) * together + in_group % together) * bytes;
-}
-// code_shift() is the lowest bit of column `col` in its word of eight codes. The word's halves have the two
-// columns of a pair at the same bits.
-MK_INLINE constexpr u32 code_shift(u32 col) {
-  return col % 2 * 16 + col / 2 * 4;
+  const u32 together = word_cols(type), bits = format.bits;
+  const u64 word = (col - group * format.group_cols) / together * kStripRows + row;
+  return group_begin(format, group) + word * together * bits / 8 +
+         code_shift(bits, (u32)(col % together)) / 8;
 }
 
 // element_offset() is the byte offset of an element in its packed weight.

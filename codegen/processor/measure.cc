@@ -61,9 +61,10 @@ u64 multiply_add(bool bf16, u64 rounds) {
 template <class W, u32 Tokens>
 u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
   constexpr u32 kMost = together<W>(Tokens);
+  static_assert(ProcessorLoops::kStrips % kMost == 0);
   const Rows<W> rows(x, cols);
   const u64 strip_bytes = packed_shape(kStripRows, cols, W::type).strip_bytes;
-  for (u32 strip = 0; strip + kMost <= strips; strip += kMost) {
+  for (u32 strip = 0; strip < strips; strip += kMost) {
     f32x16 total[kMost][Tokens] = {};
     multiply<W, kMost, Tokens>(weights + strip * strip_bytes, strip_bytes, rows, 0, 0, kKSlices,
                                [&](u32, const f32x16(&sum)[kMost][Tokens]) {
@@ -74,7 +75,7 @@ u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sum
     for (u32 i = 0; i < kMost * Tokens; ++i)
       store(sums + (strip * Tokens + i) * kStripRows, total[i / Tokens][i % Tokens]);
   }
-  return (u64)strips / kMost * kMost * kStripRows * cols * Tokens;
+  return (u64)strips * kStripRows * cols * Tokens;
 }
 
 template <class W>

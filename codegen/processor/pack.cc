@@ -26,7 +26,8 @@ MK_INLINE void pack_cols(const MkPack& p, const PackedShape& shape, u64 row, u64
 // pack_words() writes the rows of codes of 4 bits, eight to a word of the checkpoint, the lowest bits first.
 template <class W>
 MK_INLINE void pack_words(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
-  const u64 words = p.cols / kWordCodes;
+  constexpr u32 codes = word_cols(W::type);
+  const u64 words = p.cols / codes;
   for (u64 row = first; row < end; ++row) {
     const u64 to_row = packed_row(p, row);
     char* to = (char*)p.to + to_row / kStripRows * shape.strip_bytes;
@@ -34,8 +35,8 @@ MK_INLINE void pack_words(const MkPack& p, const PackedShape& shape, u64 first, 
       const u32 from = ((const u32*)p.from)[row * words + i];
       u32 word = 0;
       MK_UNROLL
-      for (u32 code = 0; code < kWordCodes; ++code) word |= (from >> 4 * code & 15u) << code_shift(code);
-      *(u32*)(to + strip_offset(W::type, (u32)(to_row % kStripRows), i * kWordCodes)) = word;
+      for (u32 code = 0; code < codes; ++code) word |= (from >> 4 * code & 15u) << code_shift(4, code);
+      *(u32*)(to + strip_offset(W::type, (u32)(to_row % kStripRows), i * codes)) = word;
     }
   }
 }
@@ -60,6 +61,18 @@ MK_INLINE void pack_elements(const MkPack& p, const PackedShape& shape, u64 firs
   }
 }
 
+// row_scale() is the scale of a row of the checkpoint. That of a row of E4M3 with a NaN is NaN, so that
+// products need not look for one.
+template <class W>
+MK_INLINE f32 row_scale(const MkPack& p, u64 row) {
+  bool nan = false;
+  if constexpr (W::row.e4m3()) {
+    const uint8_t* codes = (const uint8_t*)p.from + row * p.cols;
+    for (u64 col = 0; col < p.cols; ++col) nan |= (codes[col] & 0x7f) == 0x7f;
+  }
+  return nan ? __builtin_nanf("") : ((const f32*)p.scales)[row];
+}
+
 template <class W>
 MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
   const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
@@ -73,7 +86,7 @@ MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
     for (u64 row = first; row < end; ++row) {
       const u64 to_row = packed_row(p, row);
       char* strip = (char*)p.to + to_row / kStripRows * shape.strip_bytes;
-      ((f32*)(strip + scales_offset(shape.strip_bytes)))[to_row % kStripRows] = ((const f32*)p.scales)[row];
+      ((f32*)(strip + scales_offset(shape.strip_bytes)))[to_row % kStripRows] = row_scale<W>(p, row);
     }
 }
 

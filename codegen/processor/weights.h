@@ -91,6 +91,11 @@ MK_INLINE u32x16 zeros_of(const char* p) {
 template <u32 Bits>
 struct WordSteps {
   static constexpr u32 cols = 32 / Bits, bytes = kStripRows * sizeof(u32);
+  // code_pair() gives the codes of columns 2 pair and 2 pair + 1 of each row, in the lower bits of its
+  // halves.
+  MK_INLINE static u32x16 code_pair(const char* p, u32 pair) {
+    return mk::load<u32x16>(p) >> code_shift(Bits, 2 * pair) & ((1u << Bits) - 1) * 0x10001u;
+  }
 };
 
 // bf16_of() is the bf16 of a number that bf16 holds exactly.
@@ -137,7 +142,7 @@ struct CodeSteps<Type, CodeType::kInteger, 4> : Bf16Steps, WordSteps<4> {
     return {scales_of<Type>(p), (u32x16(16) - zeros_of<Type>(p)) * 0x10001u};
   }
   MK_INLINE static Weights load(const char* p, u32 part, const Group& group) {
-    return kFromMinus16.look_up((mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu) + group.zeros);
+    return kFromMinus16.look_up(WordSteps<4>::code_pair(p, part) + group.zeros);
   }
 
  private:
@@ -154,7 +159,7 @@ struct CodeSteps<Type, CodeType::kE2m1, 4> : Bf16Steps, WordSteps<4> {
   static constexpr u32 parts = cols / 2;
   MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), {}}; }
   MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    return kNumbers.look_up(mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu);
+    return kNumbers.look_up(WordSteps<4>::code_pair(p, part));
   }
 
  private:
@@ -165,18 +170,13 @@ struct CodeSteps<Type, CodeType::kE2m1, 4> : Bf16Steps, WordSteps<4> {
   }();
 };
 
-// pairs_of() gives the pairs of 2-byte numbers of a part, from the lower and upper bytes of four columns.
-MK_INLINE u32x16 pairs_of(__m512i lower, __m512i upper, u32 part) {
-  return (u32x16)(part == 0 ? _mm512_unpacklo_epi8(lower, upper) : _mm512_unpackhi_epi8(lower, upper));
-}
-
 template <WeightType Type>
 struct CodeSteps<Type, CodeType::kInteger, 8> : Bf16Steps, WordSteps<8> {
   typedef StripGroup Group;
   static constexpr u32 parts = cols / 2;
   MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
   MK_INLINE static Weights load(const char* p, u32 part, const Group& group) {
-    const u32x16 codes = pairs_of((__m512i)mk::load<u32x16>(p), _mm512_setzero_si512(), part);
+    const u32x16 codes = WordSteps<8>::code_pair(p, part);
     const f32x16 low = number(codes & 0xffffu, group), high = number(codes >> 16, group);
     return __builtin_bit_cast(u32x16, low) >> 16 | __builtin_bit_cast(u32x16, high);
   }
@@ -209,7 +209,8 @@ struct E4m3Steps : Bf16Steps, WordSteps<8> {
   static constexpr u32 parts = cols / 2;
   MK_INLINE static u32x16 numbers(const char* p, u32 part) {
     const __m512i codes = (__m512i)mk::load<u32x16>(p), sign = codes & _mm512_set1_epi8((char)0x80);
-    return pairs_of(kLower.look_up(codes), kUpper.look_up(codes) | sign, part);
+    const u32x16 lower = (u32x16)kLower.look_up(codes), upper = (u32x16)(kUpper.look_up(codes) | sign);
+    return (lower >> 8 * part & 0x00ff00ffu) | (upper << 8 * (1 - part) & 0xff00ff00u);
   }
 
  private:
@@ -293,13 +294,13 @@ struct IntegerSteps : PlainSteps {
   }
 };
 
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kInteger, 4> : IntegerSteps, WordSteps<4> {
+template <WeightType Type, u32 Bits>
+struct CodeSteps<Type, CodeType::kInteger, Bits> : IntegerSteps, WordSteps<Bits> {
   typedef StripGroup Group;
-  static constexpr u32 parts = cols / 2;
+  static constexpr u32 parts = WordSteps<Bits>::cols / 2;
   MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
   MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    return mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu;
+    return WordSteps<Bits>::code_pair(p, part);
   }
 };
 
@@ -310,7 +311,7 @@ struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
   static constexpr u32 parts = cols / 2;
   MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p) * 0.5f, u32x16(0)}; }
   MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    const u32x16 codes = mk::load<u32x16>(p) >> code_shift(2 * part) & 0x000f000fu;
+    const u32x16 codes = WordSteps<4>::code_pair(p, part);
     u32x16 integers;
     integers.lo = (__typeof__(integers.lo))integers_of((__m256i)codes.lo);
     integers.hi = (__typeof__(integers.hi))integers_of((__m256i)codes.hi);
@@ -326,51 +327,19 @@ struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
   }
 };
 
-// pairs() gives the codes of columns 0 and 1 of a block of four columns, or those of 2 and 3, for each row.
-MK_INLINE u16x16 pairs(const char* p, u32 second) {
-  typedef uint16_t u16x32 __attribute__((ext_vector_type(32)));
-  const u16x32 all = mk::load<u16x32>(p);
-  if (second == 0)
-    return __builtin_shufflevector(all, all, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
-  return __builtin_shufflevector(all, all, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-}
-
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kInteger, 8> : IntegerSteps, WordSteps<8> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols / 2;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    typedef uint8_t u8x32 __attribute__((ext_vector_type(32)));
-    typedef uint16_t u16x32 __attribute__((ext_vector_type(32)));
-    return __builtin_bit_cast(u32x16,
-                              __builtin_convertvector(__builtin_bit_cast(u8x32, pairs(p, part)), u16x32));
-  }
-};
-
-// E4m3Steps make an f16 of a code by shifts of its bits, which is 2^-8 of its number. That of NaN is finite.
+// E4m3Steps make a bf16 of a code by shifts of its bits, which is 2^-120 of its number. That of NaN is
+// finite. Rows are multiplied with 2^48, so that products of rows between 2^-54 and 2^79 are far from the
+// ends of f32.
 struct E4m3Steps : F32Steps, WordSteps<8> {
   static constexpr u32 parts = cols;
-  typedef int16_t i16x16 __attribute__((ext_vector_type(16)));
-  typedef uint8_t u8x64 __attribute__((ext_vector_type(64)));
-  struct Seen {
-    u8x64 greatest;  // code without its sign, in each place of a step
-  };
-  static constexpr f32 scale = 256;
+  typedef int16_t i16x32 __attribute__((ext_vector_type(32)));
+  static constexpr f32 row_scale = 0x1p48f, scale = 0x1p120f / row_scale;
+  MK_INLINE static void put(X* to, f32x16 values) { store(to, values * all_lanes(row_scale)); }
   MK_INLINE static f32x16 numbers(const char* p, u32 part) {
-    const u16x16 two = pairs(p, part / 2), codes = part % 2 == 0 ? two << 8 : two;  // in the upper bytes
-    const u16x16 halves = (u16x16)((i16x16)codes >> 1) & 0xbf80;  // the sign's copy takes no bit
-    return __builtin_convertvector(__builtin_bit_cast(f16x16, halves), f32x16);
-  }
-  MK_INLINE static void see(Seen& seen, const char* p) {
-    seen.greatest = __builtin_elementwise_max(seen.greatest, mk::load<u8x64>(p) & 0x7f);
-  }
-  MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen& seen) {
-    const u8x64 nans = (u8x64)(seen.greatest == 0x7f);
-    const char* p = (const char*)&nans;
-    const u32x16 of_row = __builtin_convertvector(pairs(p, 0) | pairs(p, 1), u32x16);
-    return __builtin_bit_cast(f32x16,
-                              __builtin_bit_cast(u32x16, sum) | ((u32x16)(of_row != 0) & 0x7fc00000u));
+    const i16x32 words = mk::load<i16x32>(p),
+                 codes = part / 2 == 0 ? words << 8 : words;  // in the upper bytes
+    const u32x16 pair = (u32x16)(codes >> 4) & 0x87f087f0u;   // the sign's copies take no bit
+    return __builtin_bit_cast(f32x16, part % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
   }
 };
 template <>
@@ -381,8 +350,20 @@ struct Steps<WeightType::kE4m3> : E4m3Steps {
 template <>
 struct Steps<WeightType::kE4m3Block> : E4m3Steps {
   typedef StripGroup Group;
+  typedef uint8_t u8x64 __attribute__((ext_vector_type(64)));
+  struct Seen {
+    u8x64 greatest;  // code without its sign, in each place of a step
+  };
   MK_INLINE static Group group(const char* p) { return {scales_of<WeightType::kE4m3Block>(p) * scale, {}}; }
   MK_INLINE static Weights load(const char* p, u32 part, const Group&) { return numbers(p, part); }
+  MK_INLINE static void see(Seen& seen, const char* p) {
+    seen.greatest = __builtin_elementwise_max(seen.greatest, mk::load<u8x64>(p) & 0x7f);
+  }
+  MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen& seen) {
+    const u32x16 of_row = (u32x16)(seen.greatest == 0x7f);
+    return __builtin_bit_cast(f32x16,
+                              __builtin_bit_cast(u32x16, sum) | ((u32x16)(of_row != 0) & 0x7fc00000u));
+  }
 };
 #endif
 

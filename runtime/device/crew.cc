@@ -31,6 +31,20 @@ void bind(int processor) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+constexpr uint32_t kDefaultFloats = 0x1f80;  // MXCSR: nearest even, subnormal numbers as they are, no traps
+
+// Gives the calling thread the default modes of floating point while it works. Its maker may have others.
+class DefaultFloats {
+ public:
+  DefaultFloats() { _mm_setcsr(kDefaultFloats); }
+  ~DefaultFloats() { _mm_setcsr(before_); }
+  DefaultFloats(const DefaultFloats&) = delete;
+  DefaultFloats& operator=(const DefaultFloats&) = delete;
+
+ private:
+  uint32_t before_ = _mm_getcsr();
+};
+
 // Binds the calling thread while it works.
 class Bound {
  public:
@@ -72,6 +86,7 @@ Crew::~Crew() {
 
 void Crew::run(const std::function<void(uint32_t)>& work) {
   const Bound bound(processors_);
+  const DefaultFloats floats;
   work_ = &work;
   working_.store(static_cast<uint32_t>(threads_.size()), std::memory_order_relaxed);
   turn_.fetch_add(1, std::memory_order_release);
@@ -83,6 +98,7 @@ void Crew::run(const std::function<void(uint32_t)>& work) {
 
 void Crew::serve(uint32_t thread, int processor) {
   if (processor >= 0) bind(processor);
+  const DefaultFloats floats;
   for (uint32_t turn = 0;;) {
     turn = await_change(turn_, turn);
     if (over_) return;

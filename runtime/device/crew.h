@@ -11,7 +11,8 @@ namespace mkrt {
 
 // The calling thread is the first of the crew; the others live as long as the crew. A thread without work
 // polls for about 50 us and then sleeps. Each thread is bound to a logical processor of its own if there are
-// enough; the calling thread is bound only while it works. One thread at a time may call run().
+// enough; the calling thread is bound only while it works. Work has the default modes of floating point,
+// whatever those of the calling thread are. One thread at a time may call run().
 class Crew {
  public:
   // Starts as many of the threads as the system allows.

@@ -185,6 +185,7 @@ class QuantizeExpertsTest(Command):
             self.assertAlmostEqual(one["logprob"], other["logprob"], delta=0.02)
 
     def test_wrong_input_is_refused(self):
+        self.refuses("--head: error: gpt_oss has no head that can get mxfp4", "quantize", PLAIN, "-o", "out", "--format", "mxfp4", "--head")
         self.refuses(f'{PLAIN}/model.safetensors: error: tensor "{EXPERTS}.down_proj" has 56 inputs, expected a multiple of 32 for mxfp4; '
                      f"--keep {EXPERTS} leaves it as it is\n", "quantize", PLAIN, "-o", "out", "--format", "mxfp4")
         for form in ("mxfp4", "fp8"):

@@ -97,6 +97,34 @@ class QuantizeTest(Command):
         self.assertIn("as it is", out)
         self.assertEqual((self.dir / "out" / "expected.json").read_bytes(), (FIXTURE.parent / "qwen3_moe" / "expected.json").read_bytes())
 
+    def test_the_head_is_quantized_where_it_is_asked_for(self):
+        """A head that is the embedding becomes a matrix of its own, of the same numbers as any other matrix."""
+        embedding = "model.embed_tokens.weight"
+        before = read_tensors(TINY / "model.safetensors")
+        weights, cols = floats(before[embedding]), before[embedding][1][1]
+        for form in BLOCKS:
+            with self.subTest(form):
+                out = self.quantize(TINY, form, "--head")
+                self.assertRegex(out, rf"lm_head\.weight .* {form} +relative error 0\.\d+\n")
+                after = read_tensors(self.dir / "out" / "model.safetensors")
+                self.assertEqual(after[embedding], before[embedding])
+                codes, scales = codes_and_scales(after, "lm_head.weight", form)
+                self.assertEqual(len(codes), len(weights))
+                for scale, block in zip(scales, blocks_of(form, len(weights) // cols, cols), strict=True):
+                    for i in block[:16]:
+                        nearest = min(abs(weights[i] - n * scale) for n in NUMBERS[form])
+                        self.assertLessEqual(abs(weights[i] - codes[i] * scale), nearest + 1e-6 * abs(weights[i]))
+                config = json.loads((self.dir / "out" / "config.json").read_text())
+                self.assertIs(config["tie_word_embeddings"], False)
+                self.assertNotIn("lm_head", config["quantization_config"]["ignore"])
+                self.drop_out()
+        moe = FIXTURE.parent / "qwen3_moe"
+        self.quantize(moe, "fp8", "--head")
+        self.assertEqual(read_tensors(self.dir / "out" / "model.safetensors")["lm_head.weight"][0], "F8_E4M3")
+        config = json.loads((self.dir / "out" / "config.json").read_text())
+        self.assertEqual(config["quantization_config"]["ignore"], [f"model.layers.{n}.mlp.gate" for n in (0, 2)])
+        self.assertEqual(config["tie_word_embeddings"], json.loads((moe / "config.json").read_text())["tie_word_embeddings"])
+
     def test_sharded_checkpoints_stay_sharded_and_other_weights_are_left_out(self):
         tensors = read_tensors(TINY / "model.safetensors")
         model = self.dir / "model"
@@ -133,9 +161,10 @@ class QuantizeTest(Command):
 
     def test_every_format_runs_and_its_loss_is_near_that_of_the_source(self):
         (self.dir / "held_out.txt").write_text("Once there was a boy named Max. He had three nuts in a basket.\n\n[0, 5, 6, 7]\n")
-        for form, limit in (("fp8", .02), ("fp8-block", .02), ("int4-g128", .15), ("mxfp4", .3)):
-            with self.subTest(form):
-                out = self.quantize(TINY, form, "--held-out", "held_out.txt")
+        for form, limit, *more in (("fp8", .02), ("fp8-block", .02), ("int4-g128", .15), ("mxfp4", .3), ("fp8", .02, "--head"),
+                                   ("int4-g128", .15, "--head")):
+            with self.subTest((form, *more)):
+                out = self.quantize(TINY, form, "--held-out", "held_out.txt", *more)
                 words = out.splitlines()[-1].split()
                 before, after = float(words[words.index("nats/token") - 1]), float(words[-2])
                 self.assertLess(abs(after - before), limit * before, out)
@@ -221,6 +250,9 @@ class QuantizeTest(Command):
         model = self.checkpoint()
         refuses('model/model.safetensors: error: tensor "model.layers.0.mlp.down_proj.weight" has 80 columns, expected a multiple of '
                 "128 for int4-g128; --keep model.layers.0.mlp.down_proj leaves it as it is", model, form="int4-g128")
+        refuses('model/model.safetensors: error: tensor "lm_head.weight" has 48 columns, expected a multiple of 32 for mxfp4; '
+                "without --head it stays as it is", model, "--head", "--keep", "model.layers", form="mxfp4")
+        refuses("--head: error: llama has no head that can get fp8", TINY, "--head", "--keep", "embed_tokens")
         model = self.checkpoint(config=lambda c: c.update(quantization_config={"quant_method": "fp8"}))
         refuses("model/config.json:", model)
         (model / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8"}}')

@@ -67,10 +67,11 @@ def make_checkpoint(shape, folder, timeout):
 
 
 def make_quantized(checkpoint, coding, mkc, timeout):
-    """Returns the folder of the checkpoint that mkc quantize writes, which is kept for later runs."""
-    out = Path(f"{checkpoint}.{coding}")
+    """Returns the folder of the checkpoint that mkc quantize writes, which is kept for later runs. Its head has the format,
+    too, as those of llama.cpp's files have."""
+    out = Path(f"{checkpoint}.{coding}-head")
     if not out.exists():
-        subprocess.run([mkc, "quantize", checkpoint, "-o", out, "--format", coding], check=True, timeout=timeout,
+        subprocess.run([mkc, "quantize", checkpoint, "-o", out, "--format", coding, "--head"], check=True, timeout=timeout,
                        capture_output=True)
     return out
 

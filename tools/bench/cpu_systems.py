@@ -17,7 +17,7 @@ PEERS = ROOT / "tools" / "bench" / "cpu_peers.py"
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """The bytes of a weight that a system multiplies, in layers and in the head. `peer` is the kind of cpu_peers.py;
-    others are mkc. `gguf` is the type of llama.cpp's weights, and `coding` the format of mkc quantize."""
+    others are mkc. `gguf` is the type of llama.cpp's weights, and `coding` the format of mkc quantize --head."""
     bytes: float = 2
     head_bytes: float = 2
     peer: str | None = None
@@ -26,10 +26,12 @@ class Kind:
     prompts: bool = True
 
 
-Q8_0, Q4_0 = 34 / 32, 18 / 32  # bytes of a weight: blocks of 32 with a scale of 2 bytes
+# The bytes of a weight: blocks of 32 with a scale of 2 bytes, and half a byte with a scale of 2 bytes for 64 columns in
+# memory, whatever the checkpoint's groups are.
+Q8_0, Q4_0, INT4_G128 = 34 / 32, 18 / 32, 17 / 32
 KINDS = {"mkc": Kind(), "llama.cpp bf16": Kind(peer="llama", gguf="bf16"),
-         "mkc fp8": Kind(bytes=1, coding="fp8"), "llama.cpp q8_0": Kind(Q8_0, Q8_0, "llama", "q8_0"),
-         "mkc int4": Kind(bytes=4.25 / 8, coding="int4-g128"), "llama.cpp q4_0": Kind(Q4_0, Q4_0, "llama", "q4_0"),
+         "mkc fp8": Kind(1, 1, coding="fp8"), "llama.cpp q8_0": Kind(Q8_0, Q8_0, "llama", "q8_0"),
+         "mkc int4": Kind(INT4_G128, INT4_G128, coding="int4-g128"), "llama.cpp q4_0": Kind(Q4_0, Q4_0, "llama", "q4_0"),
          "torch eager": Kind(peer="eager"), "torch.compile": Kind(peer="compile", prompts=False)}
 NO_PROMPTS = "a prompt needs a graph of its own, which takes minutes to compile"
 LOAD_S, BEGIN_S, RUN_S, COMPILE_S = 120, 60, 60, 180

@@ -11,8 +11,8 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kProductStrips = 2, kProductColumns = 1024;  // of a product's call
-constexpr uint32_t kHeads = 8;                                  // of the cache that attention reads
+constexpr uint32_t kProductStrips = ProcessorLoops::kStrips, kProductColumns = 1024;  // of a product's call
+constexpr uint32_t kHeads = 8;  // of the cache that attention reads
 // Offsets in a thread's own memory: weights, rows of x, sums, keys, values, and the memory of attention.
 constexpr uint64_t kX = 1 << 18, kSums = kX + (1 << 18), kKeys = kSums + (1 << 16),
                    kValues = kKeys + (1 << 17), kMemory = kValues + (1 << 17);

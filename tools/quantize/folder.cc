@@ -107,10 +107,10 @@ Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkp
   return left_out;
 }
 
-Status write_config(const std::string& config, const Format& format, const std::vector<std::string>& left_out,
-                    const std::string& to) {
+Status write_config(const std::string& config, const Matrices& matrices, const std::string& to) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(config);
-  json["quantization_config"] = config_of(format, left_out);
+  if (!matrices.tied_head.empty()) json["tie_word_embeddings"] = false;
+  json["quantization_config"] = config_of(*matrices.format, matrices.left_out);
   return write_text(to + "/" + kConfig, json.dump(2) + "\n");
 }
 

@@ -35,8 +35,7 @@ mkrt::Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& 
                                                         const std::string& to);
 
 // Writes config.json with the config of the format. `config` is the text of the source's, which is JSON.
-mkrt::Status write_config(const std::string& config, const Format& format,
-                          const std::vector<std::string>& left_out, const std::string& to);
+mkrt::Status write_config(const std::string& config, const Matrices& matrices, const std::string& to);
 
 // Writes model.safetensors.index.json for files that are not model.safetensors alone.
 mkrt::Status write_index(const std::vector<Shard>& shards, const std::string& to);

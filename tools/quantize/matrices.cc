@@ -11,43 +11,58 @@
 namespace mkc::quantize {
 namespace {
 
-constexpr const char* kHead = "lm_head";  // the module of a head, also where its matrix is the embedding
-
 bool is_product(const Op& op) {
   return op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear;
 }
 
-// Tells whether a product's result is the model's logits, or those of a router.
-bool gives_logits(const OpGraph& graph, const Op& product) {
+// Tells whether an op reads a product's result as the logits of a router.
+bool is_routed(const OpGraph& graph, const Op& product) {
   const TensorId out = product.outputs[0];
-  return graph.tensors[out].kind == TensorKind::kOutput || std::ranges::any_of(graph.ops, [&](const Op& op) {
-           return op.kind == OpKind::kRoute && std::ranges::count(op.inputs, out) > 0;
-         });
+  return std::ranges::any_of(graph.ops, [&](const Op& op) {
+    return op.kind == OpKind::kRoute && std::ranges::count(op.inputs, out) > 0;
+  });
 }
 
-// Kind is what may become of a matrix.
-enum class Kind : uint8_t { kStays, kMatrix, kStacked };
+// Kind is what may become of a matrix of products.
+enum class Kind : uint8_t { kStays, kMatrix, kStacked, kHead, kTiedHead };
+
+// Use says which ops read a matrix.
+struct Use {
+  bool product = false, head = false, router = false, other = false;
+
+  Kind kind(bool stacked) const {
+    if (router) return Kind::kStays;
+    if (other) return Kind::kTiedHead;
+    return head ? Kind::kHead : stacked ? Kind::kStacked : Kind::kMatrix;
+  }
+};
+
+std::map<TensorId, Use> uses_of_matrices(const OpGraph& graph) {
+  std::map<TensorId, Use> uses;
+  for (const Op& op : graph.ops)
+    for (const TensorId id : op.inputs) {
+      if (!is_matrix(graph.tensors[id])) continue;
+      Use& use = uses[id];
+      const bool product = is_product(op);
+      use.product |= product;
+      use.other |= !product;
+      use.router |= product && is_routed(graph, op);
+      use.head |= product && graph.tensors[op.outputs[0]].kind == TensorKind::kOutput;
+    }
+  return uses;
+}
 
 // Returns the matrices of products by the names of their tensors.
 std::map<std::string, Kind> matrices_of_products(const OpGraph& graph) {
-  std::map<TensorId, bool> weights;
-  for (const Op& op : graph.ops)
-    for (const TensorId id : op.inputs) {
-      const Tensor& tensor = graph.tensors[id];
-      if (is_product(op) && is_matrix(tensor)) weights[id] = true;
-    }
-  for (const Op& op : graph.ops)
-    if (!is_product(op) || gives_logits(graph, op))
-      for (const TensorId id : op.inputs)
-        if (const auto at = weights.find(id); at != weights.end()) at->second = false;
   std::map<std::string, Kind> matrices;
-  for (const auto& [id, may] : weights) {
+  for (const auto& [id, use] : uses_of_matrices(graph)) {
+    if (!use.product) continue;
     const Tensor& tensor = graph.tensors[id];
     const int64_t stacked = tensor.shape.size() == 3 ? evaluate(tensor.shape[0], {}) : 1;
     for (int64_t i = 0; i < stacked; ++i) {
       const std::string name = source_name(tensor, i);
       const std::optional<mkrt::TensorView> view = mkrt::find_view(name);
-      matrices[view ? view->tensor : name] = !may ? Kind::kStays : view ? Kind::kStacked : Kind::kMatrix;
+      matrices[view ? view->tensor : name] = use.kind(view.has_value());
     }
   }
   return matrices;
@@ -86,20 +101,30 @@ Status keep_matrices(std::map<std::string, Kind>& matrices, const std::vector<st
 
 }  // namespace
 
-Result<Matrices> choose_matrices(const OpGraph& graph, const std::vector<std::string>& keep,
-                                 const Format& format) {
+Result<Matrices> choose_matrices(const OpGraph& graph, const Chosen& user, const Format& format) {
   std::map<std::string, Kind> matrices = matrices_of_products(graph);
-  MKC_TRY_STATUS(keep_matrices(matrices, keep, graph.name));
-  const bool stacked =
-      std::ranges::any_of(matrices, [](const auto& m) { return m.second == Kind::kStacked; });
-  const Format* const of_stacked = stacked ? find_stacked(format) : nullptr;
-  Matrices chosen{of_stacked ? of_stacked : &format, {}, {}};
-  std::set<std::string> left_out{kHead};
-  for (const auto& [name, kind] : matrices)
-    if (kind == Kind::kStays || (of_stacked && kind != Kind::kStacked))
+  MKC_TRY_STATUS(keep_matrices(matrices, user.keep, graph.name));
+  const auto is = [](Kind kind) { return [kind](const auto& m) { return m.second == kind; }; };
+  const Format* const of_stacked =
+      std::ranges::any_of(matrices, is(Kind::kStacked)) ? find_stacked(format) : nullptr;
+  Matrices chosen{of_stacked ? of_stacked : &format, {}, {}, {}};
+  std::set<std::string> left_out;
+  bool head = false;
+  for (const auto& [name, kind] : matrices) {
+    const bool is_head = kind == Kind::kHead || kind == Kind::kTiedHead;
+    if (kind == Kind::kStays || (is_head && !user.head) || (of_stacked && kind != Kind::kStacked)) {
       left_out.insert(module_of(name));
+      continue;
+    }
+    head |= is_head;
+    if (kind == Kind::kTiedHead)
+      chosen.tied_head = name;
     else
       chosen.quantized.insert(name);
+  }
+  if (user.head && !head)
+    return Error{fmt::format("--head: error: {} has no head that can get {}", graph.name, format.name)};
+  if (!head) left_out.insert(module_of(kHeadWeight));
   chosen.left_out.assign(left_out.begin(), left_out.end());
   return chosen;
 }

@@ -21,12 +21,14 @@ using mkrt::StoredTensor;
 
 constexpr uint64_t kAlignment = 8;  // of the data behind the header
 
-Status check_matrix(const StoredTensor& t, const Format& format) {
+Status check_matrix(const StoredTensor& t, const std::string& name, const Format& format) {
   const bool stacked = t.shape.size() == 3;
   if (!mkrt::is_float(t) || (t.shape.size() != 2 && !stacked))
     return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected a matrix of F32, F16 or BF16",
                              t.file, t.name, t.dtype, fmt::join(t.shape, ", "))};
-  const std::string keep = fmt::format("--keep {} leaves it as it is", t.name.substr(0, t.name.rfind('.')));
+  const std::string keep = name == kHeadWeight
+                               ? "without --head it stays as it is"
+                               : fmt::format("--keep {} leaves it as it is", name.substr(0, name.rfind('.')));
   if (stacked && !format.stacked)
     return Error{
         fmt::format("{}: error: tensor \"{}\" has all experts, for which {} has no form, expected mxfp4; {}",
@@ -53,17 +55,20 @@ void add(Shard& shard, Role role, ShardTensor tensor) {
   shard.tensors.push_back(std::move(tensor));
 }
 
-void add_quantized(Shard& shard, const StoredTensor& t, const Format& format) {
+Status add_quantized(Shard& shard, const StoredTensor& t, const std::string& name, const Format& format) {
+  if (Status status = check_matrix(t, name, format); !status.ok()) return status;
+  shard.sources.push_back({&t, name, true});
   const RowsOf r = rows_of(t);
   const uint64_t code_bytes = r.rows * r.cols * format.bits / 8;
   const bool words = std::string_view(format.code_dtype) == "I32";
   auto [codes, scales] = shapes_of(t, format, r.cols * format.bits / 8 / (words ? 4 : 1));
-  add(shard, Role::kCodes, {t.name + format.code_suffix, format.code_dtype, std::move(codes), code_bytes});
+  add(shard, Role::kCodes, {name + format.code_suffix, format.code_dtype, std::move(codes), code_bytes});
   const uint64_t block_rows = (r.rows + format.block_rows - 1) / format.block_rows;
   add(shard, Role::kScales,
-      {t.name + format.scale_suffix, format.scale_dtype, std::move(scales),
+      {name + format.scale_suffix, format.scale_dtype, std::move(scales),
        block_rows * format.blocks(r.cols) * format.scale_bytes()});
-  if (words) add(shard, Role::kShape, {t.name + "_shape", "I64", {2}, 16});
+  if (words) add(shard, Role::kShape, {name + "_shape", "I64", {2}, 16});
+  return {};
 }
 
 // Tensors of greater elements come first, so that each lies at a multiple of its element's size.
@@ -95,21 +100,22 @@ void place(Shard& shard) {
 
 }  // namespace
 
-Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Format& format,
-                                       const std::set<std::string>& quantized) {
+Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Matrices& matrices) {
+  const Format& format = *matrices.format;
   std::vector<Shard> shards;
   for (const mkrt::MappedFile& file : checkpoint.files) {
     Shard shard;
     shard.name = std::filesystem::path(file.path).filename().string();
     for (const StoredTensor& t : checkpoint.tensors) {
       if (t.file != file.path) continue;
-      shard.sources.push_back({&t, quantized.contains(t.name)});
-      if (!quantized.contains(t.name)) {
+      if (matrices.quantized.contains(t.name)) {
+        if (Status status = add_quantized(shard, t, t.name, format); !status.ok()) return status.error();
+      } else if (matrices.tied_head.empty() || t.name != kHeadWeight) {
+        shard.sources.push_back({&t, t.name, false});
         add(shard, Role::kCopy, {t.name, t.dtype, t.shape, t.bytes.size()});
-        continue;
       }
-      if (Status status = check_matrix(t, format); !status.ok()) return status.error();
-      add_quantized(shard, t, format);
+      if (t.name != matrices.tied_head) continue;
+      if (Status status = add_quantized(shard, t, kHeadWeight, format); !status.ok()) return status.error();
     }
     place(shard);
     shards.push_back(std::move(shard));

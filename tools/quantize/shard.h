@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "runtime/artefact/safetensors.h"
-#include "tools/quantize/format.h"
+#include "tools/quantize/matrices.h"
 
 namespace mkc::quantize {
 
@@ -23,6 +22,7 @@ enum class Role : uint8_t { kCopy, kCodes, kScales, kShape };
 
 struct ShardSource {
   const mkrt::StoredTensor* tensor;
+  std::string name;  // of what the file has of it
   bool quantized;
   std::vector<std::pair<Role, size_t>> made{};  // numbers in Shard::tensors
 };
@@ -35,10 +35,10 @@ struct Shard {
   uint64_t bytes = 0;  // of all tensors
 };
 
-// Returns the files that hold what the checkpoint's files hold, with the matrices of `quantized` in a format.
-// Errors: a matrix that is not of F32, F16 or BF16, or whose columns the format's groups do not divide;
+// Returns the files that hold what the checkpoint's files hold, with the chosen matrices in their format. A
+// head that is made of the embedding lies in the embedding's file. It takes the place of a tensor of its
+// name. Errors: a matrix that is not of F32, F16 or BF16, or whose columns the format's groups do not divide;
 // stacked matrices where the format has no form for them.
-mkrt::Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Format& format,
-                                             const std::set<std::string>& quantized);
+mkrt::Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const Matrices& matrices);
 
 }  // namespace mkc::quantize

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <xmmintrin.h>
 
 #include <barrier>
 #include <chrono>
@@ -31,6 +32,17 @@ std::chrono::microseconds spent() {
   getrusage(RUSAGE_SELF, &use);
   return std::chrono::seconds(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
          std::chrono::microseconds(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+TEST_CASE("work has the default modes of floating point, and the calling thread keeps its own") {
+  constexpr uint32_t kDefault = 0x1f80, kFlushing = 0x9fc0;  // the latter takes subnormal numbers as 0
+  _mm_setcsr(kFlushing);
+  std::vector<uint32_t> modes(3);
+  Crew(3).run([&](uint32_t i) { modes[i] = _mm_getcsr(); });
+  const uint32_t after = _mm_getcsr();
+  _mm_setcsr(kDefault);
+  CHECK(modes == std::vector<uint32_t>(3, kDefault));
+  CHECK(after == kFlushing);
 }
 
 TEST_CASE("each thread of a crew runs once a run, and run returns when all have") {

@@ -168,6 +168,28 @@ TEST_CASE("a row or a token that is no number reaches no other") {
     }
 }
 
+TEST_CASE("tiny and huge rows have the results of plain ones, times a power of 2") {
+  for (const FormatBodies& format : kFormats)
+    for (const u32 tokens : {1u, 2u, 9u}) {
+      CAPTURE(static_cast<int>(format.type));
+      const Matrix m = pack_matrix({make_tensor(format.type, 40, 270, 7)});
+      X x(Input::kBf16, tokens, 270);
+      const std::vector<float> plain = product_of(m, x);
+      for (const int exponent : {-40, 60}) {
+        X scaled = x;
+        for (size_t i = 0; i < x.halves.size(); ++i)
+          scaled.halves[i] = to_bf16(std::ldexp(bf16_to_f32(x.halves[i]), exponent));
+        const std::vector<float> out = product_of(m, scaled);
+        float max = 0, error = 0;
+        for (size_t i = 0; i < plain.size(); ++i) {
+          max = std::max(max, std::abs(plain[i]));
+          error = std::max(error, std::abs(std::ldexp(out[i], -exponent) - plain[i]));
+        }
+        CHECK(error <= 1e-6f * max);
+      }
+    }
+}
+
 TEST_CASE("each number of a format is multiplied exactly") {
   for (const FormatBodies& format : kFormats) {
     const u32 codes = format.type == WeightType::kE4m3 ? 256 : 65536, step = codes == 256 ? 1 : 61;
