@@ -37,7 +37,7 @@ Places event_places(const Manifest& m) {
   return places;
 }
 
-Error refuse(const std::string& message) {
+Error refuse_plan(const std::string& message) {
   return {"plan: error: " + message};
 }
 
@@ -46,15 +46,15 @@ template <class T, size_t N>
 Status look_up(const ManifestGrid& g, const char* what, const std::vector<std::string>& names,
                const Places& places, T (&to)[N]) {
   if (names.size() > N)
-    return refuse(fmt::format("grid {} has {} {}s, expected at most {}", g.name, names.size(), what, N));
+    return refuse_plan(fmt::format("grid {} has {} {}s, expected at most {}", g.name, names.size(), what, N));
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) continue;
     const auto found = places.find(names[i]);
     if (found == places.end())
-      return refuse(fmt::format("grid {}: {} {} is not in the manifest", g.name, what, names[i]));
+      return refuse_plan(fmt::format("grid {}: {} {} is not in the manifest", g.name, what, names[i]));
     if (found->second >= kNoOperand)
-      return refuse(fmt::format("grid {}: {} {} begins at no multiple of {} bytes below {}", g.name, what,
-                                names[i], kOperandUnit, kNoOperand * kOperandUnit));
+      return refuse_plan(fmt::format("grid {}: {} {} begins at no multiple of {} bytes below {}", g.name,
+                                     what, names[i], kOperandUnit, kNoOperand * kOperandUnit));
     to[i] = static_cast<T>(found->second);
   }
   return {};
@@ -69,7 +69,7 @@ struct Number {
 Status compare(const std::string& record, std::initializer_list<Number> numbers) {
   for (const Number& n : numbers)
     if (n.found != n.expected)
-      return refuse(fmt::format("{}: {} is {}, expected {}", record, n.name, n.found, n.expected));
+      return refuse_plan(fmt::format("{}: {} is {}, expected {}", record, n.name, n.found, n.expected));
   return {};
 }
 
@@ -77,7 +77,7 @@ template <class T, size_t N>
 Status compare_all(const std::string& record, const char* what, const T (&found)[N], const T (&expected)[N]) {
   for (size_t i = 0; i < N; ++i)
     if (found[i] != expected[i])
-      return refuse(fmt::format("{}: {} {} is {}, expected {}", record, what, i, found[i], expected[i]));
+      return refuse_plan(fmt::format("{}: {} {} is {}, expected {}", record, what, i, found[i], expected[i]));
   return {};
 }
 
@@ -128,17 +128,17 @@ class Segments {
 
   Status add(uint32_t number, const MkSegment& s) {
     if (s.grid >= m_.grids.size())
-      return refuse(fmt::format("segment {} names grid {} of {}", number, s.grid, m_.grids.size()));
+      return refuse_plan(fmt::format("segment {} names grid {} of {}", number, s.grid, m_.grids.size()));
     const ManifestGrid& g = m_.grids[s.grid];
     if (const auto inlined = static_cast<uint32_t>(g.inline_grid); s.inline_grid != inlined)
-      return refuse(
+      return refuse_plan(
           fmt::format("segment {}: inline_grid is {}, expected {}", number, s.inline_grid, inlined));
     const bool table = g.placement == GridPlacement::kTable, range = g.placement == GridPlacement::kRange;
     const bool fits = table   ? s.count != 0 && s.count <= g.tasks && s.first <= g.tasks - s.count
                       : range ? s.count == kRangeCount && s.first < m_.workers
                               : s.count == kRangeCount && s.first == 0;
     if (!fits || g.placement == GridPlacement::kInline)
-      return refuse(
+      return refuse_plan(
           fmt::format("segment {} of grid {} is {}+{}, which it has not", number, g.name, s.first, s.count));
     of_grid_[s.grid].emplace_back(s.first, table ? s.count : 1);
     return {};
@@ -151,7 +151,7 @@ class Segments {
       const ManifestGrid& g = m_.grids[i];
       if (g.placement == GridPlacement::kInline) continue;
       if (g.placement == GridPlacement::kQueue || g.placement == GridPlacement::kReady) {
-        if (of_grid_[i].empty()) return refuse(fmt::format("grid {} is in no stream", g.name));
+        if (of_grid_[i].empty()) return refuse_plan(fmt::format("grid {} is in no stream", g.name));
         continue;
       }
       const uint64_t max = g.placement == GridPlacement::kTable ? g.tasks : m_.workers;
@@ -162,8 +162,8 @@ class Segments {
         next += count;
       }
       if (next != max || count_of(i) != max)
-        return refuse(fmt::format("grid {}: the segments hold task or share {} of {} twice or not at all",
-                                  g.name, next, max));
+        return refuse_plan(fmt::format(
+            "grid {}: the segments hold task or share {} of {} twice or not at all", g.name, next, max));
     }
     return {};
   }
@@ -180,7 +180,7 @@ class Segments {
 };
 
 template <class T>
-T value_at(std::span<const std::byte> plan, uint64_t offset) {
+T plan_value(std::span<const std::byte> plan, uint64_t offset) {
   T value;
   std::memcpy(&value, plan.data() + offset, sizeof(T));
   return value;
@@ -189,7 +189,7 @@ T value_at(std::span<const std::byte> plan, uint64_t offset) {
 Status check_streams(const Manifest& m, const MkPlanHeader& header, std::span<const std::byte> plan) {
   const PlanLayout layout = plan_layout(header);
   const auto begin_of = [&](uint32_t w) {
-    return value_at<uint32_t>(plan, layout.stream_begin + w * sizeof(uint32_t));
+    return plan_value<uint32_t>(plan, layout.stream_begin + w * sizeof(uint32_t));
   };
   uint32_t before = 0;
   for (uint32_t w = 0; w <= header.workers; ++w) {
@@ -197,13 +197,13 @@ Status check_streams(const Manifest& m, const MkPlanHeader& header, std::span<co
     const bool end = w == header.workers;
     if (begin < before || begin > header.segments || (w == 0 && begin != 0) ||
         (end && begin != header.segments))
-      return refuse(fmt::format("stream {} begins at segment {} of {}", w, begin, header.segments));
+      return refuse_plan(fmt::format("stream {} begins at segment {} of {}", w, begin, header.segments));
     before = begin;
   }
   Segments segments(m);
   for (uint32_t i = 0; i < header.segments; ++i)
     if (Status s =
-            segments.add(i, value_at<MkSegment>(plan, layout.segments + uint64_t{i} * sizeof(MkSegment)));
+            segments.add(i, plan_value<MkSegment>(plan, layout.segments + uint64_t{i} * sizeof(MkSegment)));
         !s.ok())
       return s;
   return segments.check_whole();
@@ -216,7 +216,7 @@ Status check_padding(const MkPlanHeader& header, std::span<const std::byte> plan
   const uint64_t records = layout.grids + uint64_t{header.grids} * sizeof(MkGrid);
   for (const auto& [from, to] : {std::pair{records, layout.stream_begin}, std::pair{end, layout.segments}})
     for (uint64_t at = from; at < to; ++at)
-      if (plan[at] != std::byte{0}) return refuse(fmt::format("byte {} between its parts is not 0", at));
+      if (plan[at] != std::byte{0}) return refuse_plan(fmt::format("byte {} between its parts is not 0", at));
   return {};
 }
 
@@ -262,7 +262,7 @@ Result<std::vector<MkGrid>> records_of(const Manifest& m) {
     if (Status s = look_up(g, "notify", g.notifies, events, record.notify_base); !s.ok()) return s.error();
     if (Status s = look_up(g, "operand", g.operands, operands, record.operand); !s.ok()) return s.error();
     if (!g.product.empty() && g.product.size() * sizeof(uint32_t) != sizeof(MkProduct))
-      return refuse(fmt::format("grid {} has a product of {} words", g.name, g.product.size()));
+      return refuse_plan(fmt::format("grid {} has a product of {} words", g.name, g.product.size()));
     if (!g.product.empty()) std::memcpy(&record.product, g.product.data(), sizeof(record.product));
     records.push_back(record);
   }
@@ -271,20 +271,20 @@ Result<std::vector<MkGrid>> records_of(const Manifest& m) {
 
 Status check_plan(const Manifest& m, std::span<const std::byte> plan) {
   MkPlanHeader header{};
-  if (plan.size() >= sizeof(header)) header = value_at<MkPlanHeader>(plan, 0);
-  if (header.magic != kPlanMagic) return refuse("does not begin with a plan's header");
+  if (plan.size() >= sizeof(header)) header = plan_value<MkPlanHeader>(plan, 0);
+  if (header.magic != kPlanMagic) return refuse_plan("does not begin with a plan's header");
   if (header.grids != m.grids.size() || header.workers != m.workers)
-    return refuse(fmt::format("of {} grids and {} workers, expected {} and {}", header.grids, header.workers,
-                              m.grids.size(), m.workers));
+    return refuse_plan(fmt::format("of {} grids and {} workers, expected {} and {}", header.grids,
+                                   header.workers, m.grids.size(), m.workers));
   const PlanLayout layout = plan_layout(header);
   if (plan.size() != layout.bytes)
-    return refuse(fmt::format("has {} bytes, expected {}", plan.size(), layout.bytes));
+    return refuse_plan(fmt::format("has {} bytes, expected {}", plan.size(), layout.bytes));
   if (Status status = compare_bounds(header.bounds, bounds_of(m)); !status.ok()) return status;
   const Result<std::vector<MkGrid>> records = records_of(m);
   if (!records.ok()) return records.error();
   for (uint32_t i = 0; i < header.grids; ++i)
     if (Status status = compare_record(m.grids[i].name,
-                                       value_at<MkGrid>(plan, layout.grids + uint64_t{i} * sizeof(MkGrid)),
+                                       plan_value<MkGrid>(plan, layout.grids + uint64_t{i} * sizeof(MkGrid)),
                                        records.value()[i]);
         !status.ok())
       return status;

@@ -50,7 +50,7 @@ std::string data_hash(Manifest manifest, std::span<const std::byte> plan) {
   return hash.hex();
 }
 
-Error refuse(const std::string& message) {
+Error refuse_certificate(const std::string& message) {
   return {"seal: error: " + message};
 }
 
@@ -58,17 +58,18 @@ Error refuse(const std::string& message) {
 Status check_certificate(const Manifest& m) {
   const Certificate& c = m.certificate;
   if (c.verdict != kProved)
-    return refuse(fmt::format("the certificate says \"{}\", expected \"{}\"", c.verdict, kProved));
+    return refuse_certificate(
+        fmt::format("the certificate says \"{}\", expected \"{}\"", c.verdict, kProved));
   if (c.version != m.mkc_version)
-    return refuse(
+    return refuse_certificate(
         fmt::format("the certificate is by mkc {}, the artefact by mkc {}", c.version, m.mkc_version));
   for (const ManifestSymbol& s : m.symbols) {
     const auto proved = std::ranges::find(c.symbols, s.name, &Certificate::Bounds::symbol);
     if (proved == c.symbols.end())
-      return refuse(fmt::format("the certificate says nothing of symbol {}", s.name));
+      return refuse_certificate(fmt::format("the certificate says nothing of symbol {}", s.name));
     if (proved->lo > s.lo || proved->hi < s.hi)
-      return refuse(fmt::format("symbol {} is from {} to {}, proved is {} to {}", s.name, s.lo, s.hi,
-                                proved->lo, proved->hi));
+      return refuse_certificate(fmt::format("symbol {} is from {} to {}, proved is {} to {}", s.name, s.lo,
+                                            s.hi, proved->lo, proved->hi));
   }
   return {};
 }
@@ -96,7 +97,8 @@ Result<std::vector<std::byte>> seal_cubin(std::vector<std::byte> cubin, Manifest
   seal(artefact);
   const std::string text = to_json(artefact.manifest);
   if (text.size() > room.size())
-    return refuse(fmt::format("a manifest of {} bytes, the cubin has room for {}", text.size(), room.size()));
+    return refuse_certificate(
+        fmt::format("a manifest of {} bytes, the cubin has room for {}", text.size(), room.size()));
   std::byte* to = artefact.image.data() + (room.data() - artefact.image.data());
   std::memcpy(to, text.data(), text.size());
   std::fill(to + text.size(), to + room.size(), std::byte{' '});
@@ -105,11 +107,11 @@ Result<std::vector<std::byte>> seal_cubin(std::vector<std::byte> cubin, Manifest
 
 Status check_seal(const Artefact& artefact) {
   const Manifest& m = artefact.manifest;
-  if (m.seal.empty()) return refuse("the artefact is not sealed");
+  if (m.seal.empty()) return refuse_certificate("the artefact is not sealed");
   if (const std::string found = data_hash(m, artefact.plan); found != m.seal)
-    return refuse(fmt::format("manifest and plan have the hash {}, expected {}", found, m.seal));
+    return refuse_certificate(fmt::format("manifest and plan have the hash {}, expected {}", found, m.seal));
   if (const std::string found = code_hash(artefact.image); found != m.code_seal)
-    return refuse(fmt::format("the code has the hash {}, expected {}", found, m.code_seal));
+    return refuse_certificate(fmt::format("the code has the hash {}, expected {}", found, m.code_seal));
   return check_certificate(m);
 }
 

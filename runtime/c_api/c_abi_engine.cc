@@ -8,10 +8,6 @@ using mkrt::Claim, mkrt::fail, mkrt::guarded, mkrt::keep, mkrt::missing, mkrt::r
 
 namespace {
 
-mkrt_status last_status() {
-  return mkrt::last_error.status;
-}
-
 // Taken has the progress or outcomes that a caller takes one by one, and what the newest of them points to.
 template <class T>
 struct Taken {
@@ -175,7 +171,7 @@ mkrt_status mkrt_submit(mkrt_engine* engine, const mkrt_request* request, uint64
     mkrt::Request wanted;
     if (!claim || missing(request, "request") || missing(id, "id") ||
         !take(request, claim->session->session.limits(), wanted))
-      return last_status();
+      return mkrt::last_status();
     const uint32_t waiting = claim->engine.stats().waiting, max = claim->max_waiting;
     if (max > 0 && waiting >= max)
       return keep(MKRT_FULL,
@@ -188,7 +184,7 @@ mkrt_status mkrt_submit(mkrt_engine* engine, const mkrt_request* request, uint64
 mkrt_status mkrt_cancel(mkrt_engine* engine, uint64_t id) {
   return guarded([&] {
     const Claim claim(engine);
-    if (!claim) return last_status();
+    if (!claim) return mkrt::last_status();
     if (claim->engine.cancel(id)) return MKRT_OK;
     return keep(MKRT_BAD_ARGUMENT, fmt::format("engine: error: no unfinished request has the id {}", id));
   });
@@ -197,7 +193,7 @@ mkrt_status mkrt_cancel(mkrt_engine* engine, uint64_t id) {
 mkrt_status mkrt_advance(mkrt_engine* engine) {
   return guarded([&] {
     const Claim claim(engine);
-    return claim ? keep(claim->engine.step()) : last_status();
+    return claim ? keep(claim->engine.step()) : mkrt::last_status();
   });
 }
 
@@ -207,7 +203,7 @@ mkrt_status mkrt_take_progress(mkrt_engine* engine, mkrt_progress* progress) {
     mkrt_progress out{};
     if (!claim || missing(progress, "progress") || !mkrt::take(progress, out) ||
         unknown_logprobs(out.logprobs_size, "mkrt_progress.logprobs_size"))
-      return last_status();
+      return mkrt::last_status();
     Taken<mkrt::Progress>& taken = claim->progress;
     const mkrt_progress none{out.size, out.logprobs_size, 0, nullptr, nullptr, 0, 0};
     out = none;
@@ -218,7 +214,7 @@ mkrt_status mkrt_take_progress(mkrt_engine* engine, mkrt_progress* progress) {
       out.logprobs = taken.logprobs_of(out.logprobs_size);
       out.top_count = taken.top_count();
     }
-    return mkrt::give(out, progress) ? MKRT_OK : last_status();
+    return mkrt::give(out, progress) ? MKRT_OK : mkrt::last_status();
   });
 }
 
@@ -228,7 +224,7 @@ mkrt_status mkrt_take_outcome(mkrt_engine* engine, mkrt_outcome* outcome) {
     mkrt_outcome in{};
     if (!claim || missing(outcome, "outcome") || !mkrt::take(outcome, in) ||
         unknown_logprobs(in.logprobs_size, "mkrt_outcome.logprobs_size"))
-      return last_status();
+      return mkrt::last_status();
     Taken<mkrt::Outcome>& taken = claim->outcomes;
     mkrt_outcome out{};
     out.logprobs_size = in.logprobs_size;
@@ -246,14 +242,14 @@ mkrt_status mkrt_take_outcome(mkrt_engine* engine, mkrt_outcome* outcome) {
       out.top_count = taken.top_count();
       out.cached_tokens = now.cached_tokens;
     }
-    return mkrt::give(out, outcome) ? MKRT_OK : last_status();
+    return mkrt::give(out, outcome) ? MKRT_OK : mkrt::last_status();
   });
 }
 
 mkrt_status mkrt_stats(mkrt_engine* engine, mkrt_engine_stats* stats) {
   return guarded([&] {
     const Claim claim(engine);
-    if (!claim || missing(stats, "stats")) return last_status();
+    if (!claim || missing(stats, "stats")) return mkrt::last_status();
     const mkrt::EngineStats now = claim->engine.stats();
     const mkrt_engine_stats out{0,
                                 now.running,
@@ -268,6 +264,6 @@ mkrt_status mkrt_stats(mkrt_engine* engine, mkrt_engine_stats* stats) {
                                 now.preemptions,
                                 now.prefix_queries,
                                 now.prefix_hits};
-    return mkrt::give(out, stats) ? MKRT_OK : last_status();
+    return mkrt::give(out, stats) ? MKRT_OK : mkrt::last_status();
   });
 }

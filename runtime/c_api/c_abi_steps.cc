@@ -14,10 +14,6 @@ namespace {
 static_assert(sizeof(mkrt_bias) == sizeof(mkrt::MkBias));
 static_assert(offsetof(mkrt_bias, after) == offsetof(mkrt::MkBias, after));
 
-mkrt_status last_status() {
-  return mkrt::last_error.status;
-}
-
 bool lacks_room(const mkrt_samples& samples, const mkrt::MkSampling& sampling) {
   const bool logprobs = samples.limit > 0 && sampling.logprobs > 0;
   return (samples.limit > 0 && missing(samples.ids, "ids")) ||
@@ -47,7 +43,7 @@ bool take(const mkrt::Session& session, const mkrt_samples* from, mkrt::Samples&
 // Copies one request's samples of a step to the caller.
 mkrt_status give(const mkrt::Session& session, const mkrt::StepResult& result, uint32_t b, mkrt_samples* to) {
   mkrt::Samples wanted;
-  if (!take(session, to, wanted)) return last_status();
+  if (!take(session, to, wanted)) return mkrt::last_status();
   const std::span<const int32_t> ids = result.of(b);
   if (ids.size() > to->limit)
     return mkrt::refuse("request {} has sampled {} tokens, there is room for {}", b, ids.size(), to->limit);
@@ -116,7 +112,7 @@ bool take(mkrt_session& session, const mkrt_batch* from, const mkrt_samples* sam
 mkrt_status step_batch(const Claim<mkrt_session>& claim, const mkrt_batch* batch, mkrt_samples* samples,
                        float* logits, int32_t* next) {
   mkrt::Batch step;
-  if (!take(*claim.shared(), batch, samples, step)) return last_status();
+  if (!take(*claim.shared(), batch, samples, step)) return mkrt::last_status();
   const mkrt_status status = keep(claim->session.step(step, claim->result, logits));
   return status == MKRT_OK ? give_all(*claim.shared(), next, samples) : status;
 }
@@ -127,7 +123,8 @@ mkrt_status pass(mkrt_session* session, const mkrt_batch* batch, const mkrt_samp
   return guarded([&] {
     const Claim claim(session);
     mkrt::Batch step;
-    if (!claim || has_engine(claim) || !take(*claim.shared(), batch, samples, step)) return last_status();
+    if (!claim || has_engine(claim) || !take(*claim.shared(), batch, samples, step))
+      return mkrt::last_status();
     return keep((claim->session.*to)(step));
   });
 }
@@ -138,7 +135,7 @@ mkrt_status mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t cou
                       int32_t* next) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || has_engine(claim) || missing(tokens, "tokens")) return last_status();
+    if (!claim || has_engine(claim) || missing(tokens, "tokens")) return mkrt::last_status();
     const mkrt::Result<int32_t> chosen = claim->session.step({tokens, count}, logits);
     if (!chosen.ok()) return keep(chosen.error());
     if (next) *next = chosen.value();
@@ -149,7 +146,7 @@ mkrt_status mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t cou
 mkrt_status mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logits, int32_t* next) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || has_engine(claim) || missing(next, "next")) return last_status();
+    if (!claim || has_engine(claim) || missing(next, "next")) return mkrt::last_status();
     return step_batch(claim, batch, nullptr, logits, next);
   });
 }
@@ -160,7 +157,7 @@ mkrt_status mkrt_sample(mkrt_session* session, const int32_t* tokens, uint32_t c
     mkrt::Samples wanted;
     if (!claim || has_engine(claim) || missing(tokens, "tokens") || missing(samples, "samples") ||
         !take(claim->session, samples, wanted))
-      return last_status();
+      return mkrt::last_status();
     const mkrt_status status = keep(claim->session.step({tokens, count}, wanted, claim->result));
     return status == MKRT_OK ? give(claim->session, claim->result, 0, samples) : status;
   });
@@ -169,7 +166,7 @@ mkrt_status mkrt_sample(mkrt_session* session, const int32_t* tokens, uint32_t c
 mkrt_status mkrt_sample_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_samples* samples) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || has_engine(claim) || missing(samples, "samples")) return last_status();
+    if (!claim || has_engine(claim) || missing(samples, "samples")) return mkrt::last_status();
     return step_batch(claim, batch, samples, nullptr, nullptr);
   });
 }
@@ -177,7 +174,7 @@ mkrt_status mkrt_sample_batch(mkrt_session* session, const mkrt_batch* batch, mk
 mkrt_status mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || missing(name, "name") || missing(to, "to")) return last_status();
+    if (!claim || missing(name, "name") || missing(to, "to")) return mkrt::last_status();
     return keep(claim->session.read_tensor(name, {static_cast<std::byte*>(to), bytes}));
   });
 }
@@ -202,7 +199,7 @@ mkrt_status mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, cons
 mkrt_status mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_samples* samples) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || has_engine(claim)) return last_status();
+    if (!claim || has_engine(claim)) return mkrt::last_status();
     const mkrt_status status = keep(claim->session.end_step(claim->result));
     return status == MKRT_OK ? give_all(*claim.shared(), next, samples) : status;
   });
@@ -212,7 +209,8 @@ mkrt_status mkrt_capture_step(mkrt_session* session, const mkrt_samples* max) {
   return guarded([&] {
     const Claim claim(session);
     mkrt::Samples samples;
-    if (!claim || has_engine(claim) || (max && !take(claim->session, max, samples))) return last_status();
+    if (!claim || has_engine(claim) || (max && !take(claim->session, max, samples)))
+      return mkrt::last_status();
     return keep(claim->session.capture_step(samples));
   });
 }
@@ -229,7 +227,7 @@ uint64_t mkrt_logits(const mkrt_session* session) {
 mkrt_status mkrt_set_stream(mkrt_session* session, void* stream) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim) return last_status();
+    if (!claim) return mkrt::last_status();
     return keep(claim->session.set_stream(reinterpret_cast<uint64_t>(stream)));
   });
 }
@@ -237,7 +235,7 @@ mkrt_status mkrt_set_stream(mkrt_session* session, void* stream) {
 mkrt_status mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim) return last_status();
+    if (!claim) return mkrt::last_status();
     claim->session.set_timeout(uint64_t{milliseconds} * 1'000'000);
     return MKRT_OK;
   });

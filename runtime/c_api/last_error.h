@@ -18,6 +18,10 @@ struct LastError {
 };
 inline thread_local LastError last_error;
 
+inline mkrt_status last_status() {
+  return last_error.status;
+}
+
 // Keeps an error as the thread's last one, and returns its status.
 inline mkrt_status keep(mkrt_status status, std::string message) {
   last_error = {std::move(message), status};

@@ -25,10 +25,10 @@ namespace {
 #endif
 
 constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGVTALRM};
-constexpr size_t kStackBytes = 64 * 1024;
+constexpr size_t kHandlerStackBytes = 64 * 1024;
 constexpr uint32_t kTicks = 100;  // ticks in a thread's patience
 
-std::array<struct sigaction, kSignals.size()> before;
+std::array<struct sigaction, kSignals.size()> actions_before;
 
 struct Range {
   uintptr_t begin, end;
@@ -109,13 +109,13 @@ void tick(void* context) {
 
 // Passes a fault to the earlier handler. The access is made again and reaches that handler.
 void pass_fault(int number, const siginfo_t* info) {
-  sigaction(number, &before[number == kSignals[0] ? 0 : 1], nullptr);
+  sigaction(number, &actions_before[number == kSignals[0] ? 0 : 1], nullptr);
   if (info->si_code <= 0) raise(number);  // sent by a program
 }
 
 // Passes another timer's signal to the earlier handler. The emulator's handler stays installed.
 void pass_timer(int number, siginfo_t* info, void* context) {
-  const struct sigaction& other = before[2];
+  const struct sigaction& other = actions_before[2];
   if ((other.sa_flags & SA_SIGINFO) != 0) return other.sa_sigaction(number, info, context);
   if (other.sa_handler == SIG_IGN) return;
   if (other.sa_handler != SIG_DFL) return other.sa_handler(number);
@@ -147,7 +147,7 @@ void handle(int number, siginfo_t* info, void* context) {
     struct sigaction now{};
     sigaction(kSignals[i], nullptr, &now);
     if (now.sa_sigaction == handle) continue;
-    before[i] = now;
+    actions_before[i] = now;
     sigaction(kSignals[i], &ours, nullptr);
   }
 }
@@ -172,13 +172,14 @@ void handle(int number, siginfo_t* info, void* context) {
 
 Guard::Guard([[maybe_unused]] uint32_t patience_ms) {
 #ifndef MKRT_SANITIZED
-  void* mapped = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped =
+      mmap(nullptr, kHandlerStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return;
   state_ = std::make_unique<State>();
   state_->stack = static_cast<char*>(mapped);
   state_->patience_ms = patience_ms;
   state_->loaded = loaded_code();
-  const stack_t stack{state_->stack, 0, kStackBytes};
+  const stack_t stack{state_->stack, 0, kHandlerStackBytes};
   sigaltstack(&stack, &state_->stack_before);
   state = state_.get();
   install();
@@ -191,7 +192,7 @@ Guard::~Guard() {
   if (state_->timer) timer_delete(*state_->timer);
   state = nullptr;
   sigaltstack(&state_->stack_before, nullptr);
-  munmap(state_->stack, kStackBytes);
+  munmap(state_->stack, kHandlerStackBytes);
 }
 
 }  // namespace mkrt::emulator

@@ -17,14 +17,14 @@
 namespace mkrt {
 namespace {
 
-// A kept file is this header, a JSON text, zeros up to a multiple of kAlignment, and the arena. The text has
-// the key's contents, the arena's offset, a hash of each chunk of the arena, and the faulty tensors.
+// A kept file is this header, a JSON text, zeros up to a multiple of kLargePageBytes, and the arena. The text
+// has the key's contents, the arena's offset, a hash of each chunk of the arena, and the faulty tensors.
 struct Header {
   char magic[8] = {'m', 'k', 'c', 'k', 'e', 'p', 't', '\n'};
   uint32_t version = 1, text_bytes = 0;
   char text_hash[32] = {};
 };
-constexpr uint64_t kAlignment = uint64_t{2} << 20;  // a large page
+constexpr uint64_t kLargePageBytes = uint64_t{2} << 20;  // a large page
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -188,10 +188,10 @@ Status keep_weights(const KeptFolder& folder, const KeptKey& key, Device& device
                     const Manifest& manifest, const Checkpoint& checkpoint,
                     const std::vector<FaultyTensor>& faulty) {
   const uint64_t bytes = manifest.weight_bytes;
-  Contents contents{key.contents, kAlignment, {}, faulty};
+  Contents contents{key.contents, kLargePageBytes, {}, faulty};
   contents.hashes.assign(chunks_of(bytes), std::string(32, '0'));
   const uint64_t head_bytes = sizeof(Header) + to_text(contents).size() + 32;
-  contents.arena_at = (head_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  contents.arena_at = (head_bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
   const std::string path = kept_path(folder, key), name = key.place + ".weights";
   if (Status status = make_room(folder, name, contents.arena_at + bytes); !status.ok()) return status;
   FileWriter file(path);

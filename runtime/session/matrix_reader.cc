@@ -13,7 +13,7 @@
 namespace mkrt {
 namespace {
 
-constexpr uint32_t kWordBits = 32;
+constexpr uint32_t kCodeWordBits = 32;
 // Entry i is the place, in codes, at which a word of AWQ has the code of row i of 8.
 constexpr uint32_t kAwqPlace[] = {0, 4, 1, 5, 2, 6, 3, 7};
 
@@ -194,7 +194,7 @@ float MatrixReader::scale_at(uint64_t row, uint64_t col) const {
 }
 
 uint32_t MatrixReader::zero_at(uint64_t row, uint64_t group) const {
-  const uint32_t n = kWordBits / stored_.bits, mask = (1u << stored_.bits) - 1;
+  const uint32_t n = kCodeWordBits / stored_.bits, mask = (1u << stored_.bits) - 1;
   const uint64_t groups = cols_ / stored_.scale_cols;
   const bool rows = stored_.order == CodeOrder::kRows;
   const uint32_t word = word_at(*zeros_, rows ? row / n * groups + group : group * (rows_ / n) + row / n);

@@ -9,7 +9,7 @@
 namespace mkrt {
 namespace {
 
-constexpr uint32_t kWordBits = 64;
+constexpr uint32_t kPageWordBits = 64;
 
 }  // namespace
 
@@ -17,8 +17,8 @@ PagePool::PagePool(uint32_t page_size, uint32_t pages)
     : page_size_(page_size),
       pages_(pages),
       available_(pages),
-      free_((pages + kWordBits - 1) / kWordBits, ~0ull) {
-  if (pages % kWordBits) free_.back() = (1ull << pages % kWordBits) - 1;
+      free_((pages + kPageWordBits - 1) / kPageWordBits, ~0ull) {
+  if (pages % kPageWordBits) free_.back() = (1ull << pages % kPageWordBits) - 1;
 }
 
 Result<PagePool> PagePool::create(uint32_t page_size, uint64_t pages) {
@@ -37,7 +37,7 @@ Status PagePool::allocate(uint64_t count, std::vector<int32_t>& to) {
   for (; count > 0; --count) {
     while (free_[lowest_] == 0) ++lowest_;
     uint64_t& word = free_[lowest_];
-    to.push_back(static_cast<int32_t>(lowest_ * kWordBits + static_cast<size_t>(std::countr_zero(word))));
+    to.push_back(static_cast<int32_t>(lowest_ * kPageWordBits + static_cast<size_t>(std::countr_zero(word))));
     word &= word - 1;
   }
   return {};
@@ -47,8 +47,8 @@ Status PagePool::release(std::span<const int32_t> pages) {
   for (const int32_t page : pages) {
     if (page < 0 || static_cast<uint32_t>(page) >= pages_)
       return Error{fmt::format("pages: error: page {} is released, expected 0 to {}", page, pages_ - 1)};
-    const size_t at = static_cast<size_t>(page) / kWordBits;
-    const uint64_t bit = 1ull << static_cast<size_t>(page) % kWordBits;
+    const size_t at = static_cast<size_t>(page) / kPageWordBits;
+    const uint64_t bit = 1ull << static_cast<size_t>(page) % kPageWordBits;
     if (free_[at] & bit) return Error{fmt::format("pages: error: page {} is released, but is free", page)};
     free_[at] |= bit;
     lowest_ = std::min(lowest_, at);

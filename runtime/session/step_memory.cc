@@ -11,7 +11,7 @@
 namespace mkrt {
 namespace {
 
-constexpr uint64_t kAlignment = 256;
+constexpr uint64_t kListAlignment = 256;
 
 // Returns how many entries of its page table a batch uses.
 uint64_t entries_of(const Batch& batch, const BatchLimits& limits) {
@@ -24,8 +24,8 @@ uint64_t entries_of(const Batch& batch, const BatchLimits& limits) {
 
 uint64_t result_bytes(const BatchLimits& limits) {
   constexpr uint64_t words = 2;  // per request: a count and a token
-  return kAlignment +
-         (words * limits.max_requests * sizeof(uint32_t) + kAlignment - 1) / kAlignment * kAlignment;
+  return kListAlignment + (words * limits.max_requests * sizeof(uint32_t) + kListAlignment - 1) /
+                              kListAlignment * kListAlignment;
 }
 
 StepMemory::SampleSizes StepMemory::sizes_of(const Samples& samples) const {
@@ -98,14 +98,14 @@ Status StepMemory::reserve(Device& device, const BatchLimits& limits, const Resu
   constexpr uint64_t pieces = sizeof(Layout) / sizeof(uint64_t);
   sizes_.reserve(limits.max_requests);
   runs_.reserve(limits.max_tokens);
-  return grow(bytes + pieces * kAlignment);
+  return grow(bytes + pieces * kListAlignment);
 }
 
 StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, uint64_t pages,
                                        const SampleSizes& samples) const {
   uint64_t end = sizeof(MkStep);
   const auto take = [&](uint64_t count, uint64_t bytes = sizeof(int32_t)) {
-    const uint64_t begin = (end + kAlignment - 1) / kAlignment * kAlignment;
+    const uint64_t begin = (end + kListAlignment - 1) / kListAlignment * kListAlignment;
     end = begin + count * bytes;
     return begin;
   };

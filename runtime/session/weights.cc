@@ -26,7 +26,7 @@ WeightType type_of(const ManifestWeight& w) {
 
 constexpr uint64_t kRows = 256;  // bytes before the rows in staging memory, for the MkPack
 static_assert(sizeof(MkPack) <= kRows);
-constexpr uint64_t kAlignment = 16;  // of scales, behind the rows
+constexpr uint64_t kScaleAlignment = 16;  // of scales, behind the rows
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -141,7 +141,8 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
   const uint64_t row_bytes = w.cols * format.bits / 8, rows = w.rows / sources.size(),
                  max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows),
                  groups = format.grouped() ? (w.cols + format.group_cols - 1) / format.group_cols : 0,
-                 scales_at = kRows + (max * row_bytes + kAlignment - 1) / kAlignment * kAlignment,
+                 scales_at =
+                     kRows + (max * row_bytes + kScaleAlignment - 1) / kScaleAlignment * kScaleAlignment,
                  groups_at = scales_at + max * sizeof(float),
                  zeros_at = groups_at + max * groups * sizeof(float);
   if (Status status = reserve(zeros_at + (format.zeros ? max * groups : 0)); !status.ok()) return status;

@@ -9,7 +9,7 @@
 namespace mkc {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // A file has these figures, and its targets have those of kTargetFigures.
 constexpr std::array kFigures = {"workers",
@@ -33,8 +33,8 @@ Error fault(const std::string& what) {
   return Error{"measured figures: error: " + what};
 }
 
-Result<json> parse(std::string_view text) {
-  json file = json::parse(text, nullptr, false);
+Result<ordered_json> parse(std::string_view text) {
+  ordered_json file = ordered_json::parse(text, nullptr, false);
   bool good = file.is_object();
   for (const char* key : {"device", "model", "processors", "mkc"})
     good = good && file.contains(key) && file[key].is_string();
@@ -44,7 +44,7 @@ Result<json> parse(std::string_view text) {
 }
 
 template <class Keys>
-Status overlay(json& out, const json& figures, const Keys& keys) {
+Status overlay(ordered_json& out, const ordered_json& figures, const Keys& keys) {
   if (!figures.is_object()) return fault("not a file of mkc doctor --measure");
   for (const auto& [key, value] : figures.items()) {
     if (std::ranges::find(keys, key) == keys.end())
@@ -56,8 +56,8 @@ Status overlay(json& out, const json& figures, const Keys& keys) {
 
 // Returns a figure's value, or the end of its range. Zero stands for a figure of another form, which the
 // reader of the description refuses.
-double number(const json& out, const char* key, bool high_end = false) {
-  const json& figure = out[key];
+double number(const ordered_json& out, const char* key, bool high_end = false) {
+  const ordered_json& figure = out[key];
   if (!figure.is_object() || !figure.contains("value") || !figure["value"].is_number()) return 0;
   const bool has_range = figure.contains("range") && figure["range"].is_array() &&
                          figure["range"].size() == 2 && figure["range"][1].is_number();
@@ -65,7 +65,7 @@ double number(const json& out, const char* key, bool high_end = false) {
 }
 
 // Makes figures that were not measured agree with those that were.
-void complete(json& out) {
+void complete(ordered_json& out) {
   const double stream = number(out, "stream_bytes_per_ns"), high = number(out, "stream_bytes_per_ns", true);
   if (number(out, "peak_bytes_per_ns") < high)
     out["peak_bytes_per_ns"] = {{"value", high}, {"source", "derived: the highest rate of the stream"}};
@@ -74,7 +74,7 @@ void complete(json& out) {
   out["cold_burst"] = {{"value", {{kPrefetchedBytes, stream}}}, {"source", "derived: the stream, no ramp"}};
 }
 
-std::string slug(const std::string& name) {
+std::string measured_slug(const std::string& name) {
   std::string out;
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c)))
@@ -88,21 +88,21 @@ std::string slug(const std::string& name) {
 }  // namespace
 
 bool is_measured(std::string_view text) {
-  const json file = json::parse(text, nullptr, false);
+  const ordered_json file = ordered_json::parse(text, nullptr, false);
   return file.is_object() && file.contains("figures");
 }
 
 Result<MeasuredOn> measured_on(std::string_view text) {
-  const Result<json> file = parse(text);
+  const Result<ordered_json> file = parse(text);
   if (!file.ok()) return file.error();
-  const json& f = file.value();
+  const ordered_json& f = file.value();
   return MeasuredOn{f["device"], f["model"], f["processors"], f["mkc"]};
 }
 
 Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target) {
-  const Result<json> parsed = parse(measured);
+  const Result<ordered_json> parsed = parse(measured);
   if (!parsed.ok()) return parsed.error();
-  const json& file = parsed.value();
+  const ordered_json& file = parsed.value();
   if (!file["targets"].contains(target)) {
     std::string has;
     for (const auto& [name, figures] : file["targets"].items()) has += (has.empty() ? "" : ", ") + name;
@@ -110,9 +110,9 @@ Result<NativeMachine> machine_of_processor(std::string_view measured, std::strin
   }
   const Result<Machine> base = machine_for_target(target);
   if (!base.ok()) return base.error();
-  json out = json::parse(base.value().json);
+  ordered_json out = ordered_json::parse(base.value().json);
   const auto device = file["device"].get<std::string>();
-  out["name"] = slug(device);
+  out["name"] = measured_slug(device);
   out["devices"] = {device};
   if (Status s = overlay(out, file["figures"], kFigures); !s.ok()) return s.error();
   if (Status s = overlay(out, file["targets"][std::string(target)], kTargetFigures); !s.ok())
@@ -132,7 +132,7 @@ bool stay_in_cache(const Machine& machine, uint64_t weight_bytes) {
 }
 
 Result<Machine> with_weights_in_cache(const Machine& m) {
-  json out = json::parse(m.json);
+  ordered_json out = ordered_json::parse(m.json);
   const auto put = [&](const char* key, double value) {
     out[key] = {{"value", value}, {"source", "derived: the last-level cache in place of memory"}};
   };

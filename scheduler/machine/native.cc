@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // The share of the peak that large streams read, where the base has no better figure.
 constexpr double kShareOfPeak = 0.92;
@@ -33,20 +33,20 @@ double rounded(double value) {
   return std::round(value / unit) * unit;
 }
 
-json figure(double value, const std::string& source) {
+ordered_json figure(double value, const std::string& source) {
   return {{"value", rounded(value)}, {"source", source}};
 }
-json count(uint64_t value, const std::string& source) {
+ordered_json count(uint64_t value, const std::string& source) {
   return {{"value", value}, {"source", source}};
 }
 
 // Scales a range with its value. The same rounding keeps the value within the range.
-json scaled(const json& range, double by) {
+ordered_json scaled(const ordered_json& range, double by) {
   return {rounded(range[0].get<double>() * by), rounded(range[1].get<double>() * by)};
 }
 
 // "NVIDIA GH200 480GB" gives "nvidia-gh200-480gb".
-std::string slug(const std::string& name) {
+std::string device_slug(const std::string& name) {
   std::string out;
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c)))
@@ -81,10 +81,10 @@ Result<Machine> base_of(const mkrt::DeviceFacts& facts, std::string_view target,
 class Derivation {
  public:
   Derivation(const Machine& base, const mkrt::DeviceFacts& facts)
-      : base_(base), facts_(facts), out_(json::parse(base.json)) {}
+      : base_(base), facts_(facts), out_(ordered_json::parse(base.json)) {}
 
   Status derive() {
-    out_["name"] = slug(facts_.name);
+    out_["name"] = device_slug(facts_.name);
     out_["devices"] = {facts_.name};
     take("workers", facts_.sms, "multiprocessors");
     take("shared_bytes", facts_.shared_bytes, "shared memory per block, opt-in");
@@ -125,7 +125,7 @@ class Derivation {
         figure(clock, facts_.clock_mhz > 0 ? fmt::format("CUDA driver, {}: clock", facts_.name)
                                            : fmt::format("guess: {}'s; the driver gives none", base_.name));
     const auto scale = [&](const char* key, double by) {
-      const json from = out_[key];
+      const ordered_json from = out_[key];
       const double was = from["value"];
       out_[key] = figure(was * by, fmt::format("derived: {}'s {}, by clocks of {:.0f} and {:.0f} MHz",
                                                base_.name, was, base_.clock_mhz, clock));
@@ -157,7 +157,7 @@ class Derivation {
     if (const double l2 = out_["l2_bytes_per_ns"]["value"].get<double>(); l2 <= stream)
       out_["l2_bytes_per_ns"] = figure(
           1.33 * stream, fmt::format("guess: a third more than the stream; by SMs it would be {}", l2));
-    json bursts = json::array();
+    ordered_json bursts = ordered_json::array();
     for (const BurstPoint& p : base_.cold_burst)
       bursts.push_back({p.bytes, rounded(p.bytes_per_ns * stream / base_.stream_bytes_per_ns)});
     out_["cold_burst"] = {{"value", bursts},
@@ -167,17 +167,17 @@ class Derivation {
 
   const Machine& base_;
   const mkrt::DeviceFacts& facts_;
-  json out_;
+  ordered_json out_;
   std::string said_;
 };
 
 // Returns the description with the figures of a file that doctor wrote.
 Result<std::string> with_measured(const std::string& description, std::string_view measured,
                                   std::string& said) {
-  const json file = json::parse(measured, nullptr, false);
+  const ordered_json file = ordered_json::parse(measured, nullptr, false);
   if (!file.is_object() || !file.contains("figures") || !file["figures"].is_object())
     return Error{"measured figures: error: not a file of mkc doctor"};
-  json out = json::parse(description);
+  ordered_json out = ordered_json::parse(description);
   std::string names;
   for (const auto& [key, value] : file["figures"].items()) {
     if (!is_measurable(key))

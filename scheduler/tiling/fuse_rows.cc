@@ -14,7 +14,7 @@
 namespace mkc {
 namespace {
 
-struct Step {
+struct SequenceStep {
   mkrt::RowStep kind;
   TensorId operand;  // of the graph; invalid where the step has none
   double value = 0;
@@ -23,7 +23,7 @@ struct Step {
 struct Sequence {
   TensorId x;  // of the graph
   OpId gather, norm, rope;
-  std::vector<Step> steps;
+  std::vector<SequenceStep> steps;
   std::vector<OpId> ops;
 };
 
@@ -75,7 +75,7 @@ class SequenceBuilder {
     if (sequence_.rope.valid()) return false;
     if (is_norm(kind) || kind == OpKind::kRope) return true;
     const auto operands = std::count_if(sequence_.steps.begin(), sequence_.steps.end(),
-                                        [](const Step& s) { return s.operand.valid(); });
+                                        [](const SequenceStep& s) { return s.operand.valid(); });
     return sequence_.steps.size() + op_schema(kind).row_steps.size() <= mkrt::kMaxRowSteps &&
            static_cast<size_t>(operands) + op_schema(kind).inputs.size() - 1 <= mkrt::kMaxRowOperands;
   }
@@ -99,9 +99,9 @@ class SequenceBuilder {
     if (o.kind == OpKind::kRope) sequence_.rope = id;
     if (is_norm(o.kind)) sequence_.norm = id;
     const OpSchema& schema = op_schema(o.kind);
-    std::vector<Step> steps;
+    std::vector<SequenceStep> steps;
     for (size_t i = 0; i < schema.row_steps.size(); ++i) {
-      Step step{schema.row_steps[i], {}};
+      SequenceStep step{schema.row_steps[i], {}};
       if (has_operand(step.kind)) step.operand = o.inputs[1];
       if (has_value(step.kind)) step.value = float_attr(o.attrs, schema.float_attrs[i], 0);
       steps.push_back(step);
@@ -133,7 +133,7 @@ void read_rope(Fusion& f, GridId grid, OpId rope) {
   set_attr(f.program.grids[grid].attrs, "head_dim", int_attr(op.attrs, "head_dim", 0));
 }
 
-void add_steps(Fusion& f, GridId grid, const std::vector<Step>& steps) {
+void add_steps(Fusion& f, GridId grid, const std::vector<SequenceStep>& steps) {
   uint32_t operands = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     Attrs& attrs = f.program.grids[grid].attrs;

@@ -13,13 +13,13 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kThreads = 512, kRounds = 1000, kRepeats = 5;
+constexpr uint32_t kReadThreads = 512, kReadRounds = 1000, kRepeats = 5;
 constexpr uint32_t kStages = 12,
                    kCopyBytes = 16384;  // stages of the bulk copies and their bytes, like a ring's
 constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kLargest = uint64_t{2} << 30;
-constexpr double kPatience = 0.25;  // the buffer stops growing once a pass over it takes longer, in seconds
-constexpr uint64_t kCaches = 8;     // smallest ratio of buffer to L2 for which the rate is that of memory
+constexpr double kPatience = 0.25;   // the buffer stops growing once a pass over it takes longer, in seconds
+constexpr uint64_t kCacheRatio = 8;  // smallest ratio of buffer to L2 for which the rate is that of memory
 constexpr double kMinShare = 0.3;
 constexpr double kMinNotify = 100, kMaxNotify = 5000;  // plausible times of a signal, in ns
 
@@ -51,7 +51,8 @@ class Reader {
       if (!data.ok()) return bytes_ == 0 ? Status(data.error()) : Status();
       const auto begin = std::chrono::steady_clock::now();
       data_ = data.value(), bytes_ = bytes;
-      if (Status s = gpu_.run({"fill", 4 * facts_.sms, kThreads, 0, {data_, bytes_ / 16}}); !s.ok()) return s;
+      if (Status s = gpu_.run({"fill", 4 * facts_.sms, kReadThreads, 0, {data_, bytes_ / 16}}); !s.ok())
+        return s;
       if (seconds_since(begin) > kPatience) break;
     }
     const Result<uint64_t> sink = gpu_.allocate(4), times = gpu_.allocate(uint64_t{16} * 4 * facts_.sms);
@@ -103,7 +104,7 @@ class Reader {
                        kStages * (kCopyBytes + 8),
                        {data_ + offset, size / kCopyBytes, kCopyBytes, kStages, sink_, times_}});
     return gpu_.run(
-        {"read_by_loads", 2 * facts_.sms, kThreads, 0, {data_ + offset, size / 16, sink_, times_}});
+        {"read_by_loads", 2 * facts_.sms, kReadThreads, 0, {data_ + offset, size / 16, sink_, times_}});
   }
 
   Gpu& gpu_;
@@ -119,12 +120,12 @@ Result<double> signal(Gpu& gpu) {
   std::vector<double> samples;
   for (uint32_t i = 0; i < kRepeats; ++i) {
     if (Status s = gpu.clear(cells.value(), 256); !s.ok()) return s.error();
-    if (Status s = gpu.run({"hop", 2, 32, 0, {cells.value(), kRounds, out.value()}}); !s.ok())
+    if (Status s = gpu.run({"hop", 2, 32, 0, {cells.value(), kReadRounds, out.value()}}); !s.ok())
       return s.error();
     uint64_t found[2];
     if (Status s = gpu.read(std::as_writable_bytes(std::span(found)), out.value()); !s.ok()) return s.error();
     if (found[1] == 0) return Error{"a signal did not come"};
-    samples.push_back(static_cast<double>(found[0]) / (2.0 * (kRounds - 1)));
+    samples.push_back(static_cast<double>(found[0]) / (2.0 * (kReadRounds - 1)));
   }
   return median(samples);
 }
@@ -162,8 +163,8 @@ Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk)
   if (!rate.ok()) return rate.error();
   const double peak = peak_bytes_per_ns(facts), stream = rate.value();
   std::string fault;
-  if (reader.bytes() < kCaches * facts.l2_bytes)
-    fault = fmt::format("{} MB read, expected {} times the {} MB of L2", reader.bytes() / kMega, kCaches,
+  if (reader.bytes() < kCacheRatio * facts.l2_bytes)
+    fault = fmt::format("{} MB read, expected {} times the {} MB of L2", reader.bytes() / kMega, kCacheRatio,
                         facts.l2_bytes / kMega);
   else if (peak > 0 && (stream < kMinShare * peak || stream > peak))
     fault = fmt::format("{:.1f} bytes/ns, expected {:.1f} to {:.1f}, as memory clock and bus say", stream,

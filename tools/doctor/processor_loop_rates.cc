@@ -11,15 +11,16 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kStrips = ProcessorLoops::kStrips, kColumns = 1024;  // of a product's call
-constexpr uint32_t kHeads = 8;                                          // of the cache that attention reads
+constexpr uint32_t kProductStrips = ProcessorLoops::kStrips, kProductColumns = 1024;  // of a product's call
+constexpr uint32_t kHeads = 8;  // of the cache that attention reads
 // Offsets in a thread's own memory: weights, rows of x, sums, keys, values, and the memory of attention.
 constexpr uint64_t kX = 1 << 18, kSums = kX + (1 << 18), kKeys = kSums + (1 << 16),
                    kValues = kKeys + (1 << 17), kMemory = kValues + (1 << 17);
-static_assert(kStrips * 16 * kColumns * sizeof(float) <= kX &&
-              kX + ProcessorLoops::kMany * (kColumns + 64) * sizeof(float) + ProcessorLoops::kUnpackedBytes <=
+static_assert(kProductStrips * 16 * kProductColumns * sizeof(float) <= kX &&
+              kX + ProcessorLoops::kMany * (kProductColumns + 64) * sizeof(float) +
+                      ProcessorLoops::kUnpackedBytes <=
                   kSums &&
-              kStrips * 16 * ProcessorLoops::kMany * sizeof(float) <= kKeys - kSums &&
+              kProductStrips * 16 * ProcessorLoops::kMany * sizeof(float) <= kKeys - kSums &&
               kMemory + ProcessorLoops::kAttendBytes <= ProcessorBench::kOwnBytes);
 
 constexpr uint64_t kPagePositions = ProcessorLoops::kAttendPositions / ProcessorLoops::kAttendPages;
@@ -32,7 +33,7 @@ uint64_t row_bytes(mkrt::WeightType type) {
   return ProcessorLoops::kAttendColumns * mkrt::weight_format(type).bits / 8;
 }
 uint64_t call_bytes(mkrt::WeightType type) {
-  return kStrips * mkrt::packed_shape(mkrt::kStripRows, kColumns, type).strip_bytes;
+  return kProductStrips * mkrt::packed_shape(mkrt::kStripRows, kProductColumns, type).strip_bytes;
 }
 
 // A thread's own memory comes first. The memory that its loops read follows.
@@ -66,7 +67,7 @@ Spread cached_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::
                       ProcessorLoops::Tokens tokens) {
   return bench.rate(bench.threads(), [&](uint32_t i) {
     char* own = bench.own(i);
-    return loops.product(type, tokens, kStrips, kColumns, own, own + kX, sums_of(own));
+    return loops.product(type, tokens, kProductStrips, kProductColumns, own, own + kX, sums_of(own));
   });
 }
 
@@ -90,8 +91,8 @@ Spread streamed_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt
     if (part.bytes < call) return uint64_t{0};
     if (at[i] + call > part.bytes) at[i] = 0;
     char* own = bench.own(i);
-    const uint64_t done =
-        loops.product(type, tokens, kStrips, kColumns, part.begin + at[i], own + kX, sums_of(own));
+    const uint64_t done = loops.product(type, tokens, kProductStrips, kProductColumns, part.begin + at[i],
+                                        own + kX, sums_of(own));
     at[i] += call;
     return done;
   });

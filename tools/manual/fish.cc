@@ -13,7 +13,7 @@ std::string quoted(const std::string& text) {
 }
 
 // Returns the arguments of `complete` that offer values.
-std::string offer(const ValueKind& values) {
+std::string fish_offer(const ValueKind& values) {
   const std::string names = fmt::format("{}", fmt::join(values.names, " "));
   if (values.list) return fmt::format(" -x -a '(__fish_complete_list , \"printf %s\\\\n {}\")'", names);
   std::string text = values.files ? " -r -F" : " -x";
@@ -25,7 +25,7 @@ std::string option_line(const std::string& begin, const OptionEntry& option) {
   std::string text = begin;
   for (const std::string& flag : option.flags)
     text += flag.starts_with("--") ? " -l " + flag.substr(2) : " -s " + flag.substr(1);
-  if (!option.type.empty()) text += offer(option.values);
+  if (!option.type.empty()) text += fish_offer(option.values);
   return text + " -d " + quoted(option.description) + "\n";
 }
 

@@ -60,7 +60,7 @@ std::string commands(const OptionTable& table) {
   return text + "      esac ;;\n  esac\n";
 }
 
-constexpr const char* kBegin = R"zsh(#compdef {0}
+constexpr const char* kZshBegin = R"zsh(#compdef {0}
 # Completion of {0} for zsh.
 _{0}() {{
   local curcontext=$curcontext state state_descr line
@@ -73,7 +73,7 @@ _{0}() {{
 std::string zsh_completion(const OptionTable& table) {
   const std::string& name = table.program.name;
   const std::string body = table.commands.empty() ? arguments(table.program, "  ") + "\n" : commands(table);
-  return fmt::format(kBegin, name) + body +
+  return fmt::format(kZshBegin, name) + body +
          fmt::format(
              "}}\nif [[ $funcstack[1] == _{0} ]]; then\n  _{0} \"$@\"\nelse\n  compdef _{0} {0}\nfi\n", name);
 }

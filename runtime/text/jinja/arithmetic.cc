@@ -10,8 +10,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 constexpr std::string_view sign_of(Operator op) {
   switch (op) {
     case Operator::kAdd:
@@ -47,7 +45,7 @@ Value add_sequences(Arena& arena, const Value& left, const Value& right) {
   const std::vector<Value>& more = right.sequence().items;
   arena.step(items.size() + more.size());
   items.insert(items.end(), more.begin(), more.end());
-  return left.is(Kind::kList) ? arena.list(std::move(items)) : arena.tuple(std::move(items));
+  return left.is(ValueKind::kList) ? arena.list(std::move(items)) : arena.tuple(std::move(items));
 }
 
 Value repeat_text(Arena& arena, const Text& text, int64_t count) {
@@ -68,7 +66,7 @@ Value repeat_sequence(Arena& arena, const Value& value, int64_t count) {
   arena.charge(times * items.size() * sizeof(Value));
   std::vector<Value> result;
   for (size_t i = 0; i < times; ++i) result.insert(result.end(), items.begin(), items.end());
-  return value.is(Kind::kList) ? arena.list(std::move(result)) : arena.tuple(std::move(result));
+  return value.is(ValueKind::kList) ? arena.list(std::move(result)) : arena.tuple(std::move(result));
 }
 
 Value repeat(Arena& arena, const Value& value, int64_t count) {

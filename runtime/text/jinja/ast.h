@@ -81,6 +81,7 @@ struct Expression {
   std::vector<Keyword> keywords;
   ExpressionPtr star, star_star;
 };
+using ExpressionKind = Expression::Kind;
 
 struct Statement;
 using Block = std::vector<std::unique_ptr<Statement>>;
@@ -119,6 +120,7 @@ struct Statement {
   // Macros only: which special names the body reads without declaring them.
   bool reads_caller = false, reads_keywords = false, reads_rest = false;
 };
+using StatementKind = Statement::Kind;
 
 // A Template is immutable once parsed, so that threads may share it.
 struct Template {

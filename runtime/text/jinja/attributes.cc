@@ -11,8 +11,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 Value bound(Arena& arena, const Value& value, std::span<const Method> methods, std::string_view name) {
   const auto method =
       std::find_if(methods.begin(), methods.end(), [&](const Method& m) { return m.name == name; });
@@ -23,7 +21,7 @@ Value bound(Arena& arena, const Value& value, std::span<const Method> methods, s
 
 Value text_attribute(Arena& arena, const Value& value, std::string_view name) {
   const Value found = bound(arena, value, text_methods(), name);
-  if (!found.is(Kind::kMissing)) return found;
+  if (!found.is(ValueKind::kMissing)) return found;
   return bound(arena, value, text_search_methods(), name);
 }
 
@@ -48,50 +46,51 @@ void refuse_attribute(const Value& value, std::string_view name) {
       fail("unsupported: the attribute {} of {}", name, value.described());
   };
   if (value.is_number()) refuse(kNumber);
-  if (value.is(Kind::kMacro)) refuse(kMacro);
-  if (value.is(Kind::kDictView) || value.is(Kind::kRange) || value.is(Kind::kIterator) ||
-      value.is(Kind::kFunction))
+  if (value.is(ValueKind::kMacro)) refuse(kMacro);
+  if (value.is(ValueKind::kDictView) || value.is(ValueKind::kRange) || value.is(ValueKind::kIterator) ||
+      value.is(ValueKind::kFunction))
     refuse(kOther);
 }
 
 // Returns an attribute in the sense of Python's getattr, or a missing value.
 Value plain_attribute(Arena& arena, const Value& value, const std::string& name) {
   switch (value.kind()) {
-    case Kind::kText:
+    case ValueKind::kText:
       return text_attribute(arena, value, name);
-    case Kind::kList:
+    case ValueKind::kList:
       return bound(arena, value, list_methods(), name);
-    case Kind::kDict:
+    case ValueKind::kDict:
       return bound(arena, value, dict_methods(), name);
-    case Kind::kRange:
-      if (const Value found = range_attribute(value.range(), name); !found.is(Kind::kMissing)) return found;
+    case ValueKind::kRange:
+      if (const Value found = range_attribute(value.range(), name); !found.is(ValueKind::kMissing))
+        return found;
       break;
-    case Kind::kLoop:
+    case ValueKind::kLoop:
       return loop_attribute(arena, value.loop(), name);
-    case Kind::kCycler:
+    case ValueKind::kCycler:
       if (name == "current") return value.cycler().items[value.cycler().position];
       return bound(arena, value, cycler_methods(), name);
-    case Kind::kNamespace: {
+    case ValueKind::kNamespace: {
       const Value* found = find(arena, *value.name_space().attributes, name);
       return found == nullptr ? Value() : *found;
     }
-    case Kind::kTuple:
+    case ValueKind::kTuple:
       if (value.sequence().is_group && name == "grouper") return value.sequence().items[0];
       if (value.sequence().is_group && name == "list") return value.sequence().items[1];
       return bound(arena, value, tuple_methods(), name);
-    case Kind::kJoiner:
+    case ValueKind::kJoiner:
       if (name == "sep") return value.joiner().separator;
       break;
-    case Kind::kMissing:
-    case Kind::kUndefined:
-    case Kind::kNone:
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat:
-    case Kind::kDictView:
-    case Kind::kIterator:
-    case Kind::kMacro:
-    case Kind::kFunction:
+    case ValueKind::kMissing:
+    case ValueKind::kUndefined:
+    case ValueKind::kNone:
+    case ValueKind::kBool:
+    case ValueKind::kInt:
+    case ValueKind::kFloat:
+    case ValueKind::kDictView:
+    case ValueKind::kIterator:
+    case ValueKind::kMacro:
+    case ValueKind::kFunction:
       break;
   }
   refuse_attribute(value, name);
@@ -118,7 +117,7 @@ const Value* element(const std::vector<Value>& items, int64_t index) {
 
 // Returns the item in the sense of Python's operator, or a missing value.
 Value plain_item(Arena& arena, const Value& value, const Value& key) {
-  if (value.is(Kind::kDict)) {
+  if (value.is(ValueKind::kDict)) {
     const Value* found = is_hashable(key) ? find(arena, value.dict(), key) : nullptr;
     return found == nullptr ? Value() : *found;
   }
@@ -128,7 +127,7 @@ Value plain_item(Arena& arena, const Value& value, const Value& key) {
     const Value* found = element(value.sequence().items, index);
     return found == nullptr ? Value() : *found;
   }
-  if (value.is(Kind::kRange)) {
+  if (value.is(ValueKind::kRange)) {
     const int64_t length = value.range().length();
     const int64_t at = index < 0 ? index + length : index;
     return at >= 0 && at < length ? Value::integer(value.range().start + at * value.range().step) : Value();
@@ -168,8 +167,8 @@ Value get_attribute(Arena& arena, const Value& value, const std::string& name) {
   if (value.is_undefined()) fail("{}", value.undefined().message);
   if (is_forbidden(value, name)) return forbidden(arena, value, name);
   const Value attribute = plain_attribute(arena, value, name);
-  if (!attribute.is(Kind::kMissing)) return attribute;
-  if (value.is(Kind::kDict))
+  if (!attribute.is(ValueKind::kMissing)) return attribute;
+  if (value.is(ValueKind::kDict))
     if (const Value* item = find(arena, value.dict(), name)) return *item;
   return absent(arena, value, fmt::format("attribute {}", name));
 }
@@ -177,12 +176,12 @@ Value get_attribute(Arena& arena, const Value& value, const std::string& name) {
 Value get_item(Arena& arena, const Value& value, const Value& key) {
   if (value.is_undefined()) fail("{}", value.undefined().message);
   const Value item = plain_item(arena, value, key);
-  if (!item.is(Kind::kMissing)) return item;
+  if (!item.is(ValueKind::kMissing)) return item;
   if (key.is_text()) {
     const std::string& name = key.text().bytes;
     if (is_forbidden(value, name)) return forbidden(arena, value, name);
     const Value attribute = plain_attribute(arena, value, name);
-    if (!attribute.is(Kind::kMissing)) return attribute;
+    if (!attribute.is(ValueKind::kMissing)) return attribute;
     return absent(arena, value, fmt::format("element {}", name));
   }
   return absent(arena, value, "element of this index");
@@ -211,7 +210,7 @@ Value get_slice(Arena& arena, const Value& value, const Value& start, const Valu
   if (value.is_text())
     return text_slice(arena, value.text(),
                       resolve_slice(static_cast<int64_t>(value.text().length), start, stop, step));
-  if (value.is(Kind::kRange)) {
+  if (value.is(ValueKind::kRange)) {
     const Range& range = value.range();
     const Slice slice = resolve_slice(range.length(), start, stop, step);
     const int64_t begin = range.start + slice.start * range.step;
@@ -225,7 +224,7 @@ Value get_slice(Arena& arena, const Value& value, const Value& start, const Valu
   arena.step(static_cast<uint64_t>(slice.count));
   for (int64_t i = 0; i < slice.count; ++i)
     result.push_back(items[static_cast<size_t>(slice.start + i * slice.step)]);
-  return value.is(Kind::kList) ? arena.list(std::move(result)) : arena.tuple(std::move(result));
+  return value.is(ValueKind::kList) ? arena.list(std::move(result)) : arena.tuple(std::move(result));
 }
 
 }  // namespace mkrt::jinja

@@ -6,8 +6,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Statement::Kind;
-
 void check_expression(const Expression* expression, bool is_conditional) {
   if (expression == nullptr) return;
   if (expression->kind == Expression::Kind::kConditional) is_conditional = true;
@@ -25,7 +23,8 @@ void check_block(const Block& block, bool is_conditional);
 
 // `if` makes what it holds conditional. A block that opens a scope ends that, as in Jinja2.
 void check_statement(const Statement& statement, bool is_conditional) {
-  const bool values_inside = statement.kind == Kind::kMacro || statement.kind == Kind::kCall;
+  const bool values_inside =
+      statement.kind == StatementKind::kMacro || statement.kind == StatementKind::kCall;
   for (const ExpressionPtr& value : statement.values)
     check_expression(value.get(), is_conditional && !values_inside);
   check_expression(statement.value.get(), is_conditional);
@@ -36,7 +35,7 @@ void check_statement(const Statement& statement, bool is_conditional) {
     check_block(branch.body, true);
   }
   check_block(statement.body, false);
-  check_block(statement.otherwise, statement.kind == Kind::kIf);
+  check_block(statement.otherwise, statement.kind == StatementKind::kIf);
 }
 
 void check_block(const Block& block, bool is_conditional) {

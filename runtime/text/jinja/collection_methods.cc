@@ -10,8 +10,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 Value count(Call& call) {
   const Value item = call.take("");
   call.finish();
@@ -101,7 +99,7 @@ bool is_forbidden_method(Value::Kind kind, std::string_view name) {
   const auto holds = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
-  return (kind == Kind::kList && holds(kList)) || (kind == Kind::kDict && holds(kDict));
+  return (kind == ValueKind::kList && holds(kList)) || (kind == ValueKind::kDict && holds(kDict));
 }
 
 }  // namespace mkrt::jinja

@@ -12,8 +12,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 // Returns the order of two numbers, exactly: doubles and 64-bit integers both fit into a long double's
 // mantissa.
 std::partial_ordering order(const Value& left, const Value& right) {
@@ -80,7 +78,7 @@ bool view_contains(Arena& arena, const DictView& view, const Value& item) {
   using Part = DictView::Part;
   if (view.part == Part::kKeys) return find(arena, view.dict, item) != nullptr;
   if (view.part == Part::kItems) {
-    if (!item.is(Kind::kTuple) || item.sequence().items.size() != 2) return false;
+    if (!item.is(ValueKind::kTuple) || item.sequence().items.size() != 2) return false;
     const Value* value = find(arena, view.dict, item.sequence().items[0]);
     return value != nullptr && equals(arena, *value, item.sequence().items[1]);
   }
@@ -98,34 +96,34 @@ bool text_contains(Arena& arena, const Value& text, const Value& item) {
 
 bool is_true(const Value& value) {
   switch (value.kind()) {
-    case Kind::kMissing:
-    case Kind::kUndefined:
-    case Kind::kNone:
+    case ValueKind::kMissing:
+    case ValueKind::kUndefined:
+    case ValueKind::kNone:
       return false;
-    case Kind::kBool:
+    case ValueKind::kBool:
       return value.as_bool();
-    case Kind::kInt:
+    case ValueKind::kInt:
       return value.as_integer() != 0;
-    case Kind::kFloat:
+    case ValueKind::kFloat:
       return value.as_real() != 0;
-    case Kind::kText:
+    case ValueKind::kText:
       return !value.text().bytes.empty();
-    case Kind::kList:
-    case Kind::kTuple:
+    case ValueKind::kList:
+    case ValueKind::kTuple:
       return !value.sequence().items.empty();
-    case Kind::kDict:
+    case ValueKind::kDict:
       return !value.dict().items.empty();
-    case Kind::kDictView:
+    case ValueKind::kDictView:
       return !value.view().dict.items.empty();
-    case Kind::kRange:
+    case ValueKind::kRange:
       return value.range().length() > 0;
-    case Kind::kLoop:  // it has a length, and its body runs
-    case Kind::kIterator:
-    case Kind::kNamespace:
-    case Kind::kMacro:
-    case Kind::kFunction:
-    case Kind::kCycler:
-    case Kind::kJoiner:
+    case ValueKind::kLoop:  // it has a length, and its body runs
+    case ValueKind::kIterator:
+    case ValueKind::kNamespace:
+    case ValueKind::kMacro:
+    case ValueKind::kFunction:
+    case ValueKind::kCycler:
+    case ValueKind::kJoiner:
       return true;
   }
   return false;
@@ -136,35 +134,35 @@ bool equals(Arena& arena, const Value& left, const Value& right) {
   if (left.is_number() && right.is_number()) return order(left, right) == 0;
   if (left.kind() != right.kind()) return false;
   switch (left.kind()) {
-    case Kind::kMissing:
-    case Kind::kNone:
-    case Kind::kUndefined:
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat:
+    case ValueKind::kMissing:
+    case ValueKind::kNone:
+    case ValueKind::kUndefined:
+    case ValueKind::kBool:
+    case ValueKind::kInt:
+    case ValueKind::kFloat:
       return true;
-    case Kind::kText:
+    case ValueKind::kText:
       arena.read(left.text().bytes.size());
       return left.text().bytes == right.text().bytes;
-    case Kind::kList:
-    case Kind::kTuple:
+    case ValueKind::kList:
+    case ValueKind::kTuple:
       return equal_items(arena, left.sequence().items, right.sequence().items);
-    case Kind::kDict:
+    case ValueKind::kDict:
       return equal_dicts(arena, left.dict(), right.dict());
-    case Kind::kDictView:
+    case ValueKind::kDictView:
       return equal_views(arena, left, right);
-    case Kind::kRange:
+    case ValueKind::kRange:
       return equal_ranges(left.range(), right.range());
-    case Kind::kFunction:
-      if (left.function().receiver.is(Kind::kMissing)) return left.object() == right.object();
+    case ValueKind::kFunction:
+      if (left.function().receiver.is(ValueKind::kMissing)) return left.object() == right.object();
       return left.function().name == right.function().name &&
              left.function().receiver.object() == right.function().receiver.object();
-    case Kind::kLoop:
-    case Kind::kIterator:
-    case Kind::kNamespace:
-    case Kind::kMacro:
-    case Kind::kCycler:
-    case Kind::kJoiner:
+    case ValueKind::kLoop:
+    case ValueKind::kIterator:
+    case ValueKind::kNamespace:
+    case ValueKind::kMacro:
+    case ValueKind::kCycler:
+    case ValueKind::kJoiner:
       return left.object() == right.object();
   }
   return false;
@@ -187,9 +185,9 @@ bool less(Arena& arena, const Value& left, const Value& right) {
 bool contains(Arena& arena, const Value& container, const Value& item) {
   const Level level(arena);
   if (container.is_text()) return text_contains(arena, container, item);
-  if (container.is(Kind::kDict)) return find(arena, container.dict(), item) != nullptr;
-  if (container.is(Kind::kDictView)) return view_contains(arena, container.view(), item);
-  if (container.is(Kind::kRange)) return range_contains(container.range(), item);
+  if (container.is(ValueKind::kDict)) return find(arena, container.dict(), item) != nullptr;
+  if (container.is(ValueKind::kDictView)) return view_contains(arena, container.view(), item);
+  if (container.is(ValueKind::kRange)) return range_contains(container.range(), item);
   const Advance advance = iterate(arena, container);
   for (Value element; advance(element);)
     if (equals(arena, element, item)) return true;

@@ -10,8 +10,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 uint64_t hash_text(std::string_view text) {
   return std::hash<std::string_view>()(text);
 }
@@ -33,12 +31,12 @@ uint64_t hash(Arena& arena, const Value& value) {
     return hash_text(value.text().bytes);
   }
   if (value.is_number()) return hash_number(value);
-  if (value.is(Kind::kTuple)) {
+  if (value.is(ValueKind::kTuple)) {
     uint64_t sum = 1;
     for (const Value& item : value.sequence().items) sum = sum * 1000003 + hash(arena, item);
     return sum;
   }
-  if (value.is(Kind::kRange)) return static_cast<uint64_t>(value.range().length());
+  if (value.is(ValueKind::kRange)) return static_cast<uint64_t>(value.range().length());
   if (value.is_undefined() || value.is_none()) return static_cast<uint64_t>(value.kind());
   return std::bit_cast<uint64_t>(value.object());
 }
@@ -46,9 +44,9 @@ uint64_t hash(Arena& arena, const Value& value) {
 }  // namespace
 
 bool is_hashable(const Value& value) {
-  if (value.is(Kind::kTuple))
+  if (value.is(ValueKind::kTuple))
     return std::all_of(value.sequence().items.begin(), value.sequence().items.end(), is_hashable);
-  return !value.is(Kind::kList) && !value.is(Kind::kDict) && !value.is(Kind::kDictView);
+  return !value.is(ValueKind::kList) && !value.is(ValueKind::kDict) && !value.is(ValueKind::kDictView);
 }
 
 const Value* find(Arena& arena, const Dict& dict, const Value& key) {

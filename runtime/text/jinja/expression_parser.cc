@@ -9,10 +9,7 @@
 
 namespace mkrt::jinja {
 
-using Kind = Expression::Kind;
-
 bool ExpressionParser::at_tuple_end(const TupleRules& rules) const {
-  using TokenKind = Token::Kind;
   if (tokens_.at(TokenKind::kPrintEnd) || tokens_.at(TokenKind::kBlockEnd) || tokens_.at_operator(")"))
     return true;
   return !rules.end_name.empty() && tokens_.at_name(rules.end_name);
@@ -35,7 +32,7 @@ ExpressionPtr ExpressionParser::tuple(const TupleRules& rules) {
   if (!is_tuple && !items.empty()) return std::move(items[0]);
   if (!is_tuple && !rules.parentheses)
     fail_at(tokens_.line(), "found {}, expected an expression", tokens_.current().describe());
-  return make_expression(Kind::kTuple, line, std::move(items));
+  return make_expression(ExpressionKind::kTuple, line, std::move(items));
 }
 
 ExpressionPtr ExpressionParser::tuple(bool conditional) {
@@ -51,7 +48,7 @@ ExpressionPtr ExpressionParser::target(bool namespaces, std::string_view end_nam
 ExpressionPtr ExpressionParser::name_target() {
   const Token& token = tokens_.expect_name();
   if (is_constant_name(token.text)) fail_at(token.line, "cannot assign to {}", token.text);
-  ExpressionPtr target = make_expression(Kind::kName, token.line);
+  ExpressionPtr target = make_expression(ExpressionKind::kName, token.line);
   target->text = token.text;
   return target;
 }
@@ -63,7 +60,7 @@ ExpressionPtr ExpressionParser::expression() {
   while (tokens_.skip_name("if")) {
     ExpressionPtr condition = or_operation();
     ExpressionPtr otherwise = tokens_.skip_name("else") ? expression() : nullptr;
-    value = make_expression(Kind::kConditional, line, std::move(value), std::move(condition),
+    value = make_expression(ExpressionKind::kConditional, line, std::move(value), std::move(condition),
                             std::move(otherwise));
     line = tokens_.line();
   }
@@ -77,14 +74,16 @@ ExpressionPtr ExpressionParser::without_conditional() {
 ExpressionPtr ExpressionParser::or_operation() {
   const uint32_t line = tokens_.line();
   ExpressionPtr left = and_operation();
-  while (tokens_.skip_name("or")) left = make_expression(Kind::kOr, line, std::move(left), and_operation());
+  while (tokens_.skip_name("or"))
+    left = make_expression(ExpressionKind::kOr, line, std::move(left), and_operation());
   return left;
 }
 
 ExpressionPtr ExpressionParser::and_operation() {
   const uint32_t line = tokens_.line();
   ExpressionPtr left = not_operation();
-  while (tokens_.skip_name("and")) left = make_expression(Kind::kAnd, line, std::move(left), not_operation());
+  while (tokens_.skip_name("and"))
+    left = make_expression(ExpressionKind::kAnd, line, std::move(left), not_operation());
   return left;
 }
 
@@ -92,7 +91,7 @@ ExpressionPtr ExpressionParser::not_operation() {
   const uint32_t line = tokens_.line();
   if (!tokens_.skip_name("not")) return comparison();
   const SyntaxLevel level(depth_, line);
-  return make_expression(Kind::kNot, line, not_operation());
+  return make_expression(ExpressionKind::kNot, line, not_operation());
 }
 
 bool ExpressionParser::comparison_operator(Operator& op) {
@@ -120,7 +119,7 @@ ExpressionPtr ExpressionParser::comparison() {
     items.push_back(sum());
   }
   if (operators.empty()) return std::move(items[0]);
-  ExpressionPtr compare = make_expression(Kind::kCompare, line, std::move(items));
+  ExpressionPtr compare = make_expression(ExpressionKind::kCompare, line, std::move(items));
   compare->operators = std::move(operators);
   return compare;
 }
@@ -141,7 +140,7 @@ ExpressionPtr ExpressionParser::concatenation() {
   items.push_back(product());
   while (tokens_.skip_operator("~")) items.push_back(product());
   if (items.size() == 1) return std::move(items[0]);
-  return make_expression(Kind::kConcat, line, std::move(items));
+  return make_expression(ExpressionKind::kConcat, line, std::move(items));
 }
 
 ExpressionPtr ExpressionParser::product() {
@@ -173,9 +172,9 @@ ExpressionPtr ExpressionParser::unary(bool with_filters) {
   const SyntaxLevel level(depth_, line);
   ExpressionPtr value;
   if (tokens_.skip_operator("-"))
-    value = make_expression(Kind::kNegative, line, unary(false));
+    value = make_expression(ExpressionKind::kNegative, line, unary(false));
   else if (tokens_.skip_operator("+"))
-    value = make_expression(Kind::kPositive, line, unary(false));
+    value = make_expression(ExpressionKind::kPositive, line, unary(false));
   else
     value = primary(false);
   value = postfix(std::move(value));
@@ -188,8 +187,8 @@ ExpressionPtr ExpressionParser::primary(bool namespaces) {
   if (token.kind == Token::Kind::kName) return name(namespaces);
   if (token.kind == Token::Kind::kString) return string();
   if (token.kind == Token::Kind::kInteger || token.kind == Token::Kind::kFloat) {
-    ExpressionPtr number =
-        make_expression(token.kind == Token::Kind::kInteger ? Kind::kInteger : Kind::kFloat, token.line);
+    ExpressionPtr number = make_expression(
+        token.kind == Token::Kind::kInteger ? ExpressionKind::kInteger : ExpressionKind::kFloat, token.line);
     number->integer = token.integer;
     number->real = token.real;
     tokens_.take();
@@ -205,24 +204,24 @@ ExpressionPtr ExpressionParser::primary(bool namespaces) {
 
 ExpressionPtr ExpressionParser::name(bool namespaces) {
   const Token& token = tokens_.take();
-  if (token.text == "none" || token.text == "None") return make_expression(Kind::kNone, token.line);
+  if (token.text == "none" || token.text == "None") return make_expression(ExpressionKind::kNone, token.line);
   if (is_constant_name(token.text)) {
-    ExpressionPtr constant = make_expression(Kind::kBoolean, token.line);
+    ExpressionPtr constant = make_expression(ExpressionKind::kBoolean, token.line);
     constant->boolean = token.text == "true" || token.text == "True";
     return constant;
   }
   if (token.text == "self") fail_at(token.line, "unsupported: self, which refers to blocks");
-  ExpressionPtr name = make_expression(Kind::kName, token.line);
+  ExpressionPtr name = make_expression(ExpressionKind::kName, token.line);
   name->text = token.text;
   if (namespaces && tokens_.skip_operator(".")) {
-    name->kind = Kind::kNamespaceTarget;
+    name->kind = ExpressionKind::kNamespaceTarget;
     name->attribute = tokens_.expect_name().text;
   }
   return name;
 }
 
 ExpressionPtr ExpressionParser::string() {
-  ExpressionPtr string = make_expression(Kind::kString, tokens_.line());
+  ExpressionPtr string = make_expression(ExpressionKind::kString, tokens_.line());
   while (tokens_.at(Token::Kind::kString)) string->text += tokens_.take().text;
   return string;
 }
@@ -236,7 +235,7 @@ ExpressionPtr ExpressionParser::list() {
     items.push_back(expression());
   }
   tokens_.expect_operator("]");
-  return make_expression(Kind::kList, line, std::move(items));
+  return make_expression(ExpressionKind::kList, line, std::move(items));
 }
 
 ExpressionPtr ExpressionParser::dict() {
@@ -250,7 +249,7 @@ ExpressionPtr ExpressionParser::dict() {
     items.push_back(expression());
   }
   tokens_.expect_operator("}");
-  return make_expression(Kind::kDict, line, std::move(items));
+  return make_expression(ExpressionKind::kDict, line, std::move(items));
 }
 
 }  // namespace mkrt::jinja

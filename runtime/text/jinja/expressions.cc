@@ -15,46 +15,44 @@
 
 namespace mkrt::jinja {
 
-using Kind = Expression::Kind;
-
 Value Interpreter::evaluate(const Expression& expression, const Scope& scope) {
   const Level level(arena_);
   line_ = expression.line;
   switch (expression.kind) {
-    case Kind::kNone:
-    case Kind::kBoolean:
-    case Kind::kInteger:
-    case Kind::kFloat:
-    case Kind::kString:
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kDict:
+    case ExpressionKind::kNone:
+    case ExpressionKind::kBoolean:
+    case ExpressionKind::kInteger:
+    case ExpressionKind::kFloat:
+    case ExpressionKind::kString:
+    case ExpressionKind::kList:
+    case ExpressionKind::kTuple:
+    case ExpressionKind::kDict:
       return literal(expression, scope);
-    case Kind::kName:
-    case Kind::kNamespaceTarget:
+    case ExpressionKind::kName:
+    case ExpressionKind::kNamespaceTarget:
       return lookup(expression, scope);
-    case Kind::kAttribute:
-    case Kind::kItem:
-    case Kind::kSlice:
+    case ExpressionKind::kAttribute:
+    case ExpressionKind::kItem:
+    case ExpressionKind::kSlice:
       return item(expression, scope);
-    case Kind::kCall:
+    case ExpressionKind::kCall:
       return call_expression(expression, scope, nullptr);
-    case Kind::kFilter:
+    case ExpressionKind::kFilter:
       return filter(expression, scope, nullptr);
-    case Kind::kTest:
+    case ExpressionKind::kTest:
       return test(expression, scope);
-    case Kind::kCompare:
+    case ExpressionKind::kCompare:
       return compare_chain(expression, scope);
-    case Kind::kConcat:
+    case ExpressionKind::kConcat:
       return concatenate(expression, scope);
-    case Kind::kConditional:
+    case ExpressionKind::kConditional:
       return conditional(expression, scope);
-    case Kind::kNot:
-    case Kind::kNegative:
-    case Kind::kPositive:
-    case Kind::kAnd:
-    case Kind::kOr:
-    case Kind::kBinary:
+    case ExpressionKind::kNot:
+    case ExpressionKind::kNegative:
+    case ExpressionKind::kPositive:
+    case ExpressionKind::kAnd:
+    case ExpressionKind::kOr:
+    case ExpressionKind::kBinary:
       return operation(expression, scope);
   }
   return {};
@@ -69,19 +67,19 @@ std::vector<Value> Interpreter::evaluate_all(const std::vector<ExpressionPtr>& e
 
 Value Interpreter::literal(const Expression& expression, const Scope& scope) {
   switch (expression.kind) {
-    case Kind::kNone:
+    case ExpressionKind::kNone:
       return Value::none();
-    case Kind::kBoolean:
+    case ExpressionKind::kBoolean:
       return Value::boolean(expression.boolean);
-    case Kind::kInteger:
+    case ExpressionKind::kInteger:
       return Value::integer(expression.integer);
-    case Kind::kFloat:
+    case ExpressionKind::kFloat:
       return Value::real(expression.real);
-    case Kind::kString:
+    case ExpressionKind::kString:
       return arena_.text(expression.text);
-    case Kind::kList:
+    case ExpressionKind::kList:
       return arena_.list(evaluate_all(expression.items, 0, scope));
-    case Kind::kTuple:
+    case ExpressionKind::kTuple:
       return arena_.tuple(evaluate_all(expression.items, 0, scope));
     default:
       break;
@@ -97,16 +95,16 @@ Value Interpreter::literal(const Expression& expression, const Scope& scope) {
 Value Interpreter::operation(const Expression& expression, const Scope& scope) {
   const Value left = evaluate(*expression.items[0], scope);
   switch (expression.kind) {
-    case Kind::kNot:
+    case ExpressionKind::kNot:
       return Value::boolean(!is_true(left));
-    case Kind::kAnd:
+    case ExpressionKind::kAnd:
       return is_true(left) ? evaluate(*expression.items[1], scope) : left;
-    case Kind::kOr:
+    case ExpressionKind::kOr:
       return is_true(left) ? left : evaluate(*expression.items[1], scope);
-    case Kind::kNegative:
+    case ExpressionKind::kNegative:
       line_ = expression.line;
       return negative(left);
-    case Kind::kPositive:
+    case ExpressionKind::kPositive:
       line_ = expression.line;
       return positive(left);
     default:
@@ -119,11 +117,11 @@ Value Interpreter::operation(const Expression& expression, const Scope& scope) {
 
 Value Interpreter::item(const Expression& expression, const Scope& scope) {
   const Value value = evaluate(*expression.items[0], scope);
-  if (expression.kind == Kind::kAttribute) {
+  if (expression.kind == ExpressionKind::kAttribute) {
     line_ = expression.line;
     return get_attribute(arena_, value, expression.text);
   }
-  if (expression.kind == Kind::kItem) {
+  if (expression.kind == ExpressionKind::kItem) {
     const Value key = evaluate(*expression.items[1], scope);
     line_ = expression.line;
     return get_item(arena_, value, key);
@@ -197,7 +195,7 @@ Value Interpreter::filter(const Expression& expression, const Scope& scope, cons
   Value value;
   if (inner == nullptr) {
     value = *input;
-  } else if (input != nullptr && inner->kind == Kind::kFilter) {
+  } else if (input != nullptr && inner->kind == ExpressionKind::kFilter) {
     value = filter(*inner, scope, input);
   } else {
     value = evaluate(*inner, scope);

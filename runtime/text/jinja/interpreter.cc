@@ -12,8 +12,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Statement::Kind;
-
 Scope& make_scope(Arena& arena, const Symbols& symbols, Scope* parent) {
   return *arena.make<Scope>(symbols.names.size() * 64, symbols, parent);
 }
@@ -60,36 +58,36 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope) {
   const Level level(arena_);
   line_ = statement.line;
   switch (statement.kind) {
-    case Kind::kText:
+    case StatementKind::kText:
       print(statement.text);
       return Flow::kNext;
-    case Kind::kPrint:
+    case StatementKind::kPrint:
       for (const ExpressionPtr& value : statement.values) print(evaluate(*value, scope));
       return Flow::kNext;
-    case Kind::kIf:
+    case StatementKind::kIf:
       return run_if(statement, scope);
-    case Kind::kFor:
+    case StatementKind::kFor:
       return run_for(statement, scope);
-    case Kind::kBreak:
+    case StatementKind::kBreak:
       return Flow::kBreak;
-    case Kind::kContinue:
+    case StatementKind::kContinue:
       return Flow::kContinue;
-    case Kind::kSet:
+    case StatementKind::kSet:
       run_set(statement, scope);
       return Flow::kNext;
-    case Kind::kSetBlock:
+    case StatementKind::kSetBlock:
       return run_set_block(statement, scope);
-    case Kind::kMacro:
+    case StatementKind::kMacro:
       scope.values.insert_or_assign(statement.text, Value(arena_.make<Macro>(0, statement, &scope)));
       return Flow::kNext;
-    case Kind::kCall:
+    case StatementKind::kCall:
       run_call(statement, scope);
       return Flow::kNext;
-    case Kind::kFilter:
+    case StatementKind::kFilter:
       return run_filter_block(statement, scope);
-    case Kind::kWith:
+    case StatementKind::kWith:
       return run_with(statement, scope);
-    case Kind::kGeneration:
+    case StatementKind::kGeneration:
       run_generation(statement, scope);
       return Flow::kNext;
   }

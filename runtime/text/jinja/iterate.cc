@@ -8,8 +8,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 // Returns a function that goes through `count` elements by their index.
 template <class At>
 Advance by_index(Arena& arena, size_t count, At at) {
@@ -44,39 +42,39 @@ Advance parts(Arena& arena, const Dict& dict, DictView::Part part) {
 
 Advance iterate(Arena& arena, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined:
+    case ValueKind::kUndefined:
       return [](Value&) { return false; };
-    case Kind::kText:
+    case ValueKind::kText:
       return characters(arena, value.text());
-    case Kind::kList:
-    case Kind::kTuple: {
+    case ValueKind::kList:
+    case ValueKind::kTuple: {
       const Sequence& sequence = value.sequence();
       return by_index(arena, sequence.items.size(),
                       [&sequence](size_t index) { return sequence.items[index]; });
     }
-    case Kind::kDict:
+    case ValueKind::kDict:
       return parts(arena, value.dict(), DictView::Part::kKeys);
-    case Kind::kDictView:
+    case ValueKind::kDictView:
       return parts(arena, value.view().dict, value.view().part);
-    case Kind::kRange: {
+    case ValueKind::kRange: {
       const Range& range = value.range();
       return by_index(arena, static_cast<size_t>(range.length()), [&range](size_t index) {
         return Value::integer(range.start + static_cast<int64_t>(index) * range.step);
       });
     }
-    case Kind::kIterator:
+    case ValueKind::kIterator:
       return [&iterator = value.iterator()](Value& element) { return iterator.advance(element); };
-    case Kind::kMissing:
-    case Kind::kNone:
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat:
-    case Kind::kNamespace:
-    case Kind::kMacro:
-    case Kind::kLoop:
-    case Kind::kFunction:
-    case Kind::kCycler:
-    case Kind::kJoiner:
+    case ValueKind::kMissing:
+    case ValueKind::kNone:
+    case ValueKind::kBool:
+    case ValueKind::kInt:
+    case ValueKind::kFloat:
+    case ValueKind::kNamespace:
+    case ValueKind::kMacro:
+    case ValueKind::kLoop:
+    case ValueKind::kFunction:
+    case ValueKind::kCycler:
+    case ValueKind::kJoiner:
       break;
   }
   fail("{} has no elements to go through", value.described());
@@ -98,31 +96,31 @@ std::vector<Value> collect(Arena& arena, const Value& value) {
 
 int64_t length_of(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined:
+    case ValueKind::kUndefined:
       return 0;
-    case Kind::kText:
+    case ValueKind::kText:
       return static_cast<int64_t>(value.text().length);
-    case Kind::kList:
-    case Kind::kTuple:
+    case ValueKind::kList:
+    case ValueKind::kTuple:
       return static_cast<int64_t>(value.sequence().items.size());
-    case Kind::kDict:
+    case ValueKind::kDict:
       return static_cast<int64_t>(value.dict().items.size());
-    case Kind::kDictView:
+    case ValueKind::kDictView:
       return static_cast<int64_t>(value.view().dict.items.size());
-    case Kind::kRange:
+    case ValueKind::kRange:
       return value.range().length();
-    case Kind::kMissing:
-    case Kind::kNone:
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat:
-    case Kind::kIterator:
-    case Kind::kNamespace:
-    case Kind::kMacro:
-    case Kind::kLoop:
-    case Kind::kFunction:
-    case Kind::kCycler:
-    case Kind::kJoiner:
+    case ValueKind::kMissing:
+    case ValueKind::kNone:
+    case ValueKind::kBool:
+    case ValueKind::kInt:
+    case ValueKind::kFloat:
+    case ValueKind::kIterator:
+    case ValueKind::kNamespace:
+    case ValueKind::kMacro:
+    case ValueKind::kLoop:
+    case ValueKind::kFunction:
+    case ValueKind::kCycler:
+    case ValueKind::kJoiner:
       return -1;
   }
   return -1;
@@ -136,7 +134,7 @@ Value make_iterator(Arena& arena, Advance advance) {
 }
 
 Value reversed(Arena& arena, const Value& value) {
-  if (value.is(Kind::kIterator)) fail("an iterator cannot be reversed");
+  if (value.is(ValueKind::kIterator)) fail("an iterator cannot be reversed");
   const Value items = arena.list(collect(arena, value));
   const std::vector<Value>& all = items.sequence().items;
   return make_iterator(

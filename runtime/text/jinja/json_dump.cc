@@ -15,8 +15,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
@@ -31,39 +29,39 @@ class JsonWriter {
   void write(const Value& value) {
     const Level level(arena_);
     switch (value.kind()) {
-      case Kind::kNone:
+      case ValueKind::kNone:
         text_ += "null";
         return;
-      case Kind::kBool:
+      case ValueKind::kBool:
         text_ += value.as_bool() ? "true" : "false";
         return;
-      case Kind::kInt:
+      case ValueKind::kInt:
         text_ += std::to_string(value.as_integer());
         return;
-      case Kind::kFloat:
+      case ValueKind::kFloat:
         text_ += number(value.as_real());
         return;
-      case Kind::kText:
+      case ValueKind::kText:
         write_text(value.text().bytes);
         return;
-      case Kind::kList:
-      case Kind::kTuple:
+      case ValueKind::kList:
+      case ValueKind::kTuple:
         write_list(value.sequence());
         return;
-      case Kind::kDict:
+      case ValueKind::kDict:
         write_dict(value.dict());
         return;
-      case Kind::kMissing:
-      case Kind::kUndefined:
-      case Kind::kDictView:
-      case Kind::kRange:
-      case Kind::kIterator:
-      case Kind::kNamespace:
-      case Kind::kMacro:
-      case Kind::kLoop:
-      case Kind::kFunction:
-      case Kind::kCycler:
-      case Kind::kJoiner:
+      case ValueKind::kMissing:
+      case ValueKind::kUndefined:
+      case ValueKind::kDictView:
+      case ValueKind::kRange:
+      case ValueKind::kIterator:
+      case ValueKind::kNamespace:
+      case ValueKind::kMacro:
+      case ValueKind::kLoop:
+      case ValueKind::kFunction:
+      case ValueKind::kCycler:
+      case ValueKind::kJoiner:
         break;
     }
     if (value.is_undefined()) fail("tojson: {}", value.undefined().message);

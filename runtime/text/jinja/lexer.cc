@@ -9,8 +9,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Token::Kind;
-
 // Returns the source with \n for every line break, and without the last one.
 std::string normalize_newlines(std::string_view source) {
   std::string text;
@@ -30,7 +28,7 @@ class Lexer {
 
   std::vector<Token> run() {
     while (at_ < source_.size()) read_text();
-    add(Kind::kEnd, "");
+    add(TokenKind::kEnd, "");
     return std::move(tokens_);
   }
 
@@ -38,7 +36,7 @@ class Lexer {
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   bool sees(std::string_view text) const { return rest().starts_with(text); }
 
-  void add(Kind kind, std::string text) { tokens_.push_back({kind, line_, std::move(text)}); }
+  void add(TokenKind kind, std::string text) { tokens_.push_back({kind, line_, std::move(text)}); }
 
   void skip(size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) line_ += source_[at_ + i] == '\n';
@@ -53,7 +51,7 @@ class Lexer {
     while (begin < source_.size() && !is_tag(begin)) ++begin;
     std::string text = source_.substr(at_, begin - at_);
     if (begin == source_.size()) {
-      add(Kind::kText, std::move(text));
+      add(TokenKind::kText, std::move(text));
       skip(begin - at_);
       return;
     }
@@ -65,7 +63,7 @@ class Lexer {
     add_text(std::move(text), sign, type != '{');
     skip(begin - at_);
     const uint32_t line = line_;
-    if (type != '#') add(type == '%' ? Kind::kBlockBegin : Kind::kPrintBegin, "");
+    if (type != '#') add(type == '%' ? TokenKind::kBlockBegin : TokenKind::kPrintBegin, "");
     skip(sign == '\0' ? 2 : 3);
     type == '#' ? read_comment(line) : read_tag(type == '%', line);
   }
@@ -85,7 +83,7 @@ class Lexer {
       const std::string_view last = std::string_view(text).substr(begin);
       if ((begin > 0 || line_starting_) && leading_spaces(last) == last.size()) text.resize(begin);
     }
-    if (!text.empty()) add(Kind::kText, std::move(text));
+    if (!text.empty()) add(TokenKind::kText, std::move(text));
   }
 
   // Returns the bytes of a tag `{% raw %}`, or nothing for any other tag.
@@ -167,15 +165,15 @@ class Lexer {
       if (open.empty() && sees_end(is_block)) break;
       read_token(open);
     }
-    add(is_block ? Kind::kBlockEnd : Kind::kPrintEnd, "");
+    add(is_block ? TokenKind::kBlockEnd : TokenKind::kPrintEnd, "");
     end_tag(is_block);
   }
 
   void read_token(std::string& open) {
-    Token token{Kind::kEnd, line_, ""};
+    Token token{TokenKind::kEnd, line_, ""};
     const bool after_dot = source_[at_ - 1] == '.';
     const size_t bytes = scan_token(rest(), after_dot, token);
-    if (token.kind == Kind::kOperator) balance(token.text, open);
+    if (token.kind == TokenKind::kOperator) balance(token.text, open);
     tokens_.push_back(std::move(token));
     skip(bytes);
   }
@@ -201,25 +199,25 @@ class Lexer {
 
 std::string Token::describe() const {
   switch (kind) {
-    case Kind::kText:
+    case TokenKind::kText:
       return "text";
-    case Kind::kBlockBegin:
+    case TokenKind::kBlockBegin:
       return "{%";
-    case Kind::kBlockEnd:
+    case TokenKind::kBlockEnd:
       return "%}";
-    case Kind::kPrintBegin:
+    case TokenKind::kPrintBegin:
       return "{{";
-    case Kind::kPrintEnd:
+    case TokenKind::kPrintEnd:
       return "}}";
-    case Kind::kString:
+    case TokenKind::kString:
       return "a string";
-    case Kind::kInteger:
-    case Kind::kFloat:
+    case TokenKind::kInteger:
+    case TokenKind::kFloat:
       return "a number";
-    case Kind::kEnd:
+    case TokenKind::kEnd:
       return "the end of the template";
-    case Kind::kName:
-    case Kind::kOperator:
+    case TokenKind::kName:
+    case TokenKind::kOperator:
       return "\"" + text + "\"";
   }
   return "";

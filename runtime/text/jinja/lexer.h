@@ -33,6 +33,7 @@ struct Token {
   bool is_operator(std::string_view sign) const { return kind == Kind::kOperator && text == sign; }
   std::string describe() const;  // for messages
 };
+using TokenKind = Token::Kind;
 
 // Returns the tokens; the last one is kEnd. trim_blocks and lstrip_blocks are on, and one newline at the end
 // of the source is dropped. Requires valid UTF-8. Faults: a tag without an end, a character outside the

@@ -10,11 +10,9 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 // Reads one element early and returns whether there is one.
 bool look_ahead(Loop& loop) {
-  if (!loop.ahead.is(Kind::kMissing)) return true;
+  if (!loop.ahead.is(ValueKind::kMissing)) return true;
   Value next;
   if (!loop.advance(next)) return false;
   loop.ahead = next;
@@ -30,7 +28,8 @@ Value cycle(Call& call) {
 Value changed(Call& call) {
   Loop& loop = call.receiver.loop();
   const Value now = call.arena.tuple(call.positional);
-  if (!loop.changed.is(Kind::kMissing) && equals(call.arena, loop.changed, now)) return Value::boolean(false);
+  if (!loop.changed.is(ValueKind::kMissing) && equals(call.arena, loop.changed, now))
+    return Value::boolean(false);
   loop.changed = now;
   return Value::boolean(true);
 }
@@ -40,7 +39,7 @@ Value changed(Call& call) {
 bool advance_loop(Loop& loop) {
   Value next = loop.ahead;
   loop.ahead = Value();
-  if (next.is(Kind::kMissing) && !loop.advance(next)) return false;
+  if (next.is(ValueKind::kMissing) && !loop.advance(next)) return false;
   ++loop.index0;
   loop.before = loop.current;
   loop.current = next;
@@ -57,7 +56,7 @@ int64_t loop_length(Loop& loop) {
     item = (*rest)[at++];
     return true;
   };
-  const bool has_ahead = !loop.ahead.is(Kind::kMissing);
+  const bool has_ahead = !loop.ahead.is(ValueKind::kMissing);
   loop.length = static_cast<int64_t>(rest->size()) + loop.index0 + 1 + (has_ahead ? 1 : 0);
   return loop.length;
 }

@@ -7,18 +7,16 @@
 
 namespace mkrt::jinja {
 
-using Kind = Value::Kind;
-
 Value Interpreter::call(const Value& callee, Call& arguments) {
   const Level level(arena_);
-  if (callee.is(Kind::kFunction)) {
+  if (callee.is(ValueKind::kFunction)) {
     const Function& function = callee.function();
     arguments.name = function.name;
     arguments.receiver = function.receiver;
     return function.code(arguments);
   }
-  if (callee.is(Kind::kMacro)) return call_macro(callee.macro(), arguments);
-  if (callee.is(Kind::kJoiner)) return call_joiner(callee.joiner(), arguments);
+  if (callee.is(ValueKind::kMacro)) return call_macro(callee.macro(), arguments);
+  if (callee.is(ValueKind::kJoiner)) return call_joiner(callee.joiner(), arguments);
   if (callee.is_undefined()) fail("{}", callee.undefined().message);
   fail("{} cannot be called", callee.described());
 }
@@ -65,9 +63,9 @@ void Interpreter::bind_parameters(const Statement& macro, Call& arguments, Scope
   arguments.finish();
   for (size_t i = 0; i < count; ++i) {
     const std::string& name = macro.targets[i]->text;
-    if (given[i].is(Kind::kMissing) && i >= first_default)
+    if (given[i].is(ValueKind::kMissing) && i >= first_default)
       given[i] = evaluate(*macro.values[i - first_default], scope);
-    if (given[i].is(Kind::kMissing))
+    if (given[i].is(ValueKind::kMissing))
       given[i] = arena_.undefined("the parameter " + name + " was not provided");
     scope.values[name] = given[i];
   }

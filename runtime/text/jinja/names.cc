@@ -8,8 +8,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Expression::Kind;
-
 // Returns the value of the innermost scope that holds the name, or null.
 const Value* find_in_scopes(const Scope* scope, const std::string& name) {
   for (; scope != nullptr; scope = scope->parent)
@@ -42,8 +40,8 @@ Value Interpreter::lookup(const Expression& name, const Scope& scope) {
 }
 
 void Interpreter::assign(const Expression& target, const Value& value, Scope& scope) {
-  if (target.kind == Kind::kNamespaceTarget) return assign_attribute(target, value, scope);
-  if (target.kind == Kind::kName) {
+  if (target.kind == ExpressionKind::kNamespaceTarget) return assign_attribute(target, value, scope);
+  if (target.kind == ExpressionKind::kName) {
     scope.values.insert_or_assign(target.text, value);
     return;
   }

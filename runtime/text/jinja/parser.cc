@@ -16,10 +16,7 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Statement::Kind;
 using StatementPtr = std::unique_ptr<Statement>;
-using TokenKind = Token::Kind;
-
 class StatementParser {
  public:
   explicit StatementParser(std::string_view source) : tokens_(tokenize(source)), expressions_(tokens_) {}
@@ -33,7 +30,7 @@ class StatementParser {
     Block body;
     while (!tokens_.at(TokenKind::kEnd)) {
       if (tokens_.at(TokenKind::kText)) {
-        body.push_back(make(Kind::kText, tokens_.line()));
+        body.push_back(make(StatementKind::kText, tokens_.line()));
         body.back()->text = tokens_.take().text;
       } else if (tokens_.at(TokenKind::kPrintBegin)) {
         body.push_back(print_tag());
@@ -61,7 +58,7 @@ class StatementParser {
     return statements;
   }
 
-  static StatementPtr make(Kind kind, uint32_t line) {
+  static StatementPtr make(StatementKind kind, uint32_t line) {
     auto statement = std::make_unique<Statement>();
     statement->kind = kind;
     statement->line = line;
@@ -69,7 +66,7 @@ class StatementParser {
   }
 
   StatementPtr print_tag() {
-    StatementPtr print = make(Kind::kPrint, tokens_.take().line);
+    StatementPtr print = make(StatementKind::kPrint, tokens_.take().line);
     print->values.push_back(expressions_.tuple());
     tokens_.expect(TokenKind::kPrintEnd);
     return print;
@@ -96,7 +93,7 @@ class StatementParser {
   }
 
   StatementPtr if_tag() {
-    StatementPtr result = make(Kind::kIf, tokens_.line());
+    StatementPtr result = make(StatementKind::kIf, tokens_.line());
     while (tokens_.at_name({"if", "elif"})) {
       tokens_.take();
       ExpressionPtr condition = expressions_.tuple(false);
@@ -108,7 +105,7 @@ class StatementParser {
   }
 
   StatementPtr for_tag() {
-    StatementPtr loop = make(Kind::kFor, tokens_.take().line);
+    StatementPtr loop = make(StatementKind::kFor, tokens_.take().line);
     const size_t loop_targets = loop_targets_.size();
     loop->target = target(false, "in");
     if (!tokens_.skip_name("in"))
@@ -128,7 +125,7 @@ class StatementParser {
   StatementPtr loop_control() {
     const Token& tag = tokens_.take();
     if (loops_ == 0) fail_at(tag.line, "found {} outside of a loop", tag.text);
-    return make(tag.text == "break" ? Kind::kBreak : Kind::kContinue, tag.line);
+    return make(tag.text == "break" ? StatementKind::kBreak : StatementKind::kContinue, tag.line);
   }
 
   ExpressionPtr target(bool namespaces, std::string_view end_name) {
@@ -143,13 +140,13 @@ class StatementParser {
   }
 
   StatementPtr set_tag() {
-    StatementPtr set = make(Kind::kSet, tokens_.take().line);
+    StatementPtr set = make(StatementKind::kSet, tokens_.take().line);
     set->target = target(true, "");
     if (tokens_.skip_operator("=")) {
       set->value = expressions_.tuple();
       return set;
     }
-    set->kind = Kind::kSetBlock;
+    set->kind = StatementKind::kSetBlock;
     set->filter = expressions_.filters(nullptr, false);
     set->body = body_to("endset", "set");
     return set;
@@ -180,7 +177,7 @@ class StatementParser {
   }
 
   StatementPtr macro_tag() {
-    StatementPtr macro = make(Kind::kMacro, tokens_.take().line);
+    StatementPtr macro = make(StatementKind::kMacro, tokens_.take().line);
     macro->target = expressions_.name_target();
     macro->text = macro->target->text;
     note_loop_targets(*macro->target);
@@ -190,7 +187,7 @@ class StatementParser {
   }
 
   StatementPtr call_tag() {
-    StatementPtr call = make(Kind::kCall, tokens_.take().line);
+    StatementPtr call = make(StatementKind::kCall, tokens_.take().line);
     if (tokens_.at_operator("(")) signature(*call);
     call->value = expressions_.expression();
     if (call->value->kind != Expression::Kind::kCall) fail_at(call->line, "the tag call needs a call");
@@ -199,14 +196,14 @@ class StatementParser {
   }
 
   StatementPtr filter_tag() {
-    StatementPtr filter = make(Kind::kFilter, tokens_.take().line);
+    StatementPtr filter = make(StatementKind::kFilter, tokens_.take().line);
     filter->filter = expressions_.filters(nullptr, true);
     filter->body = body_to("endfilter", "filter");
     return filter;
   }
 
   StatementPtr with_tag() {
-    StatementPtr with = make(Kind::kWith, tokens_.take().line);
+    StatementPtr with = make(StatementKind::kWith, tokens_.take().line);
     while (!tokens_.at(TokenKind::kBlockEnd)) {
       if (!with->targets.empty()) tokens_.expect_operator(",");
       with->targets.push_back(expressions_.target(false));
@@ -218,7 +215,7 @@ class StatementParser {
   }
 
   StatementPtr print_statement() {
-    StatementPtr print = make(Kind::kPrint, tokens_.take().line);
+    StatementPtr print = make(StatementKind::kPrint, tokens_.take().line);
     while (!tokens_.at(TokenKind::kBlockEnd)) {
       if (!print->values.empty()) tokens_.expect_operator(",");
       print->values.push_back(expressions_.expression());
@@ -227,7 +224,7 @@ class StatementParser {
   }
 
   StatementPtr generation_tag() {
-    StatementPtr generation = make(Kind::kGeneration, tokens_.take().line);
+    StatementPtr generation = make(StatementKind::kGeneration, tokens_.take().line);
     function_body(*generation, "endgeneration", "generation");
     return generation;
   }

@@ -13,8 +13,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 class PercentFormat {
  public:
   PercentFormat(Arena& arena, std::string_view format, const Value& values)
@@ -29,19 +27,19 @@ class PercentFormat {
       if (at_ < format_.size()) text += conversion();
       arena_.charge(text.size() / 16);
     }
-    const bool is_mapping = values_.is(Kind::kDict) || values_.is(Kind::kList) || values_.is(Kind::kRange) ||
-                            values_.is_undefined();
+    const bool is_mapping = values_.is(ValueKind::kDict) || values_.is(ValueKind::kList) ||
+                            values_.is(ValueKind::kRange) || values_.is_undefined();
     if (taken_ < count() && !is_mapping) fail("the format has no place for all values");
     return text;
   }
 
  private:
-  size_t count() const { return values_.is(Kind::kTuple) ? values_.sequence().items.size() : 1; }
+  size_t count() const { return values_.is(ValueKind::kTuple) ? values_.sequence().items.size() : 1; }
 
   Value next_value() {
     if (taken_ >= count()) fail("the format has more places than values");
     ++taken_;
-    return values_.is(Kind::kTuple) ? values_.sequence().items[taken_ - 1] : values_;
+    return values_.is(ValueKind::kTuple) ? values_.sequence().items[taken_ - 1] : values_;
   }
 
   char take() {
@@ -57,7 +55,7 @@ class PercentFormat {
       const char c = take();
       open += c == '(' ? 1 : c == ')' ? -1 : 0;
     }
-    if (!values_.is(Kind::kDict)) fail("the format has a name, expected a dict of values");
+    if (!values_.is(ValueKind::kDict)) fail("the format has a name, expected a dict of values");
     const std::string_view key = format_.substr(begin, at_ - 1 - begin);
     const Value* value = find(arena_, values_.dict(), key);
     if (value == nullptr) fail("the format has the name {}, which the values lack", key);

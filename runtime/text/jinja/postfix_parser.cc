@@ -7,8 +7,6 @@
 
 namespace mkrt::jinja {
 
-using Kind = Expression::Kind;
-
 ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
   while (true) {
     if (tokens_.at_operator("."))
@@ -39,13 +37,13 @@ ExpressionPtr ExpressionParser::attribute(ExpressionPtr value) {
   const uint32_t line = tokens_.take().line;
   const Token& token = tokens_.take();
   if (token.kind == Token::Kind::kInteger) {
-    ExpressionPtr index = make_expression(Kind::kInteger, token.line);
+    ExpressionPtr index = make_expression(Expression::Kind::kInteger, token.line);
     index->integer = token.integer;
-    return make_expression(Kind::kItem, line, std::move(value), std::move(index));
+    return make_expression(Expression::Kind::kItem, line, std::move(value), std::move(index));
   }
   if (token.kind != Token::Kind::kName)
     fail_at(token.line, "found {}, expected a name or a number", token.describe());
-  ExpressionPtr result = make_expression(Kind::kAttribute, line, std::move(value));
+  ExpressionPtr result = make_expression(Expression::Kind::kAttribute, line, std::move(value));
   result->text = token.text;
   return result;
 }
@@ -67,9 +65,9 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr value) {
   }
   tokens_.expect_operator("]");
   if (result) return result;
-  ExpressionPtr key =
-      keys.size() == 1 ? std::move(keys[0]) : make_expression(Kind::kTuple, line, std::move(keys));
-  return make_expression(Kind::kItem, line, std::move(value), std::move(key));
+  ExpressionPtr key = keys.size() == 1 ? std::move(keys[0])
+                                       : make_expression(Expression::Kind::kTuple, line, std::move(keys));
+  return make_expression(Expression::Kind::kItem, line, std::move(value), std::move(key));
 }
 
 // Reads the rest of a slice from its first colon on.
@@ -84,11 +82,11 @@ ExpressionPtr ExpressionParser::slice(ExpressionPtr value, ExpressionPtr start, 
         !begins || tokens_.at_operator(":") || tokens_.at_operator("]") || tokens_.at_operator(",");
     items.push_back(is_empty ? nullptr : expression());
   }
-  return make_expression(Kind::kSlice, line, std::move(items));
+  return make_expression(Expression::Kind::kSlice, line, std::move(items));
 }
 
 ExpressionPtr ExpressionParser::call(ExpressionPtr callee) {
-  ExpressionPtr call = make_expression(Kind::kCall, tokens_.line(), std::move(callee));
+  ExpressionPtr call = make_expression(Expression::Kind::kCall, tokens_.line(), std::move(callee));
   arguments(*call);
   set_depth(*call);
   return call;
@@ -137,7 +135,7 @@ std::string ExpressionParser::dotted_name() {
 ExpressionPtr ExpressionParser::filters(ExpressionPtr input, bool bar_is_read) {
   while (bar_is_read || tokens_.skip_operator("|")) {
     bar_is_read = false;
-    ExpressionPtr filter = make_expression(Kind::kFilter, tokens_.line(), std::move(input));
+    ExpressionPtr filter = make_expression(Expression::Kind::kFilter, tokens_.line(), std::move(input));
     filter->text = dotted_name();
     if (tokens_.at_operator("(")) arguments(*filter);
     set_depth(*filter);
@@ -149,12 +147,11 @@ ExpressionPtr ExpressionParser::filters(ExpressionPtr input, bool bar_is_read) {
 ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   const uint32_t line = tokens_.take().line;
   const bool negated = tokens_.skip_name("not");
-  ExpressionPtr test = make_expression(Kind::kTest, line, std::move(value));
+  ExpressionPtr test = make_expression(Expression::Kind::kTest, line, std::move(value));
   test->text = dotted_name();
-  using TokenKind = Token::Kind;
-  const TokenKind kind = tokens_.current().kind;
-  const bool begins_value = kind == TokenKind::kName || kind == TokenKind::kString ||
-                            kind == TokenKind::kInteger || kind == TokenKind::kFloat ||
+  const Token::Kind kind = tokens_.current().kind;
+  const bool begins_value = kind == Token::Kind::kName || kind == Token::Kind::kString ||
+                            kind == Token::Kind::kInteger || kind == Token::Kind::kFloat ||
                             tokens_.at_operator("[") || tokens_.at_operator("{");
   if (tokens_.at_operator("(")) {
     arguments(*test);
@@ -163,7 +160,7 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
     test->items.push_back(postfix(primary(false)));
   }
   set_depth(*test);
-  return negated ? make_expression(Kind::kNot, line, std::move(test)) : std::move(test);
+  return negated ? make_expression(Expression::Kind::kNot, line, std::move(test)) : std::move(test);
 }
 
 }  // namespace mkrt::jinja

@@ -14,8 +14,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 struct NamedPredicate {
   std::string_view name;
   Predicate code;
@@ -67,7 +65,7 @@ bool is_same(Call& call) {
   call.finish();
   if (value.kind() != other.kind()) return false;
   if (value.object() != nullptr && value.object() == other.object()) return true;
-  if (value.is(Kind::kInt) || value.is(Kind::kFloat) || value.is_text())
+  if (value.is(ValueKind::kInt) || value.is(ValueKind::kFloat) || value.is_text())
     fail("unsupported: sameas of two values of type {}, which are equal or not", value.type());
   return value.object() == nullptr && is_true(value) == is_true(other);
 }
@@ -98,7 +96,7 @@ bool is_test(Call& call) {
   return name.is_text() && find_named(name.text().bytes) != nullptr;
 }
 
-template <Kind kind>
+template <ValueKind kind>
 bool has_kind(const Value& value) {
   return value.is(kind);
 }
@@ -111,20 +109,20 @@ bool is_number(const Value& value) {
 }
 template <bool wanted>
 bool is_boolean(const Value& value) {
-  return value.is(Kind::kBool) && value.as_bool() == wanted;
+  return value.is(ValueKind::kBool) && value.as_bool() == wanted;
 }
 bool is_escaped(const Value& value) {
   return value.is_text() && value.text().is_markup;
 }
 bool is_sequence(const Value& value) {
-  return length_of(value) >= 0 && !value.is(Kind::kDictView);
+  return length_of(value) >= 0 && !value.is(ValueKind::kDictView);
 }
 bool is_iterable(const Value& value) {
-  return length_of(value) >= 0 || value.is(Kind::kIterator) || value.is(Kind::kLoop);
+  return length_of(value) >= 0 || value.is(ValueKind::kIterator) || value.is(ValueKind::kLoop);
 }
 bool is_callable(const Value& value) {
-  return value.is_undefined() || value.is(Kind::kMacro) || value.is(Kind::kFunction) ||
-         value.is(Kind::kLoop) || value.is(Kind::kJoiner);
+  return value.is_undefined() || value.is(ValueKind::kMacro) || value.is(ValueKind::kFunction) ||
+         value.is(ValueKind::kLoop) || value.is(ValueKind::kJoiner);
 }
 
 const NamedPredicate* find_named(std::string_view name) {
@@ -133,19 +131,19 @@ const NamedPredicate* find_named(std::string_view name) {
       {"even", rest_of_two_is<0>},
       {"divisibleby", is_divisible},
       {"defined", of_value<is_defined>},
-      {"undefined", of_value<has_kind<Kind::kUndefined>>},
+      {"undefined", of_value<has_kind<ValueKind::kUndefined>>},
       {"filter", is_filter},
       {"test", is_test},
-      {"none", of_value<has_kind<Kind::kNone>>},
-      {"boolean", of_value<has_kind<Kind::kBool>>},
+      {"none", of_value<has_kind<ValueKind::kNone>>},
+      {"boolean", of_value<has_kind<ValueKind::kBool>>},
       {"false", of_value<is_boolean<false>>},
       {"true", of_value<is_boolean<true>>},
-      {"integer", of_value<has_kind<Kind::kInt>>},
-      {"float", of_value<has_kind<Kind::kFloat>>},
+      {"integer", of_value<has_kind<ValueKind::kInt>>},
+      {"float", of_value<has_kind<ValueKind::kFloat>>},
       {"lower", has_case<is_lower>},
       {"upper", has_case<is_upper>},
-      {"string", of_value<has_kind<Kind::kText>>},
-      {"mapping", of_value<has_kind<Kind::kDict>>},
+      {"string", of_value<has_kind<ValueKind::kText>>},
+      {"mapping", of_value<has_kind<ValueKind::kDict>>},
       {"number", of_value<is_number>},
       {"sequence", of_value<is_sequence>},
       {"iterable", of_value<is_iterable>},

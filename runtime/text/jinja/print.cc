@@ -14,8 +14,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 void append_all(Arena& arena, const Advance& advance, std::string& text) {
   bool is_first = true;
   for (Value item; advance(item); is_first = false) {
@@ -104,60 +102,60 @@ void append_repr(Arena& arena, const Value& value, std::string& text) {
   const Level level(arena);
   if (text.size() > kMaxOutputBytes) fail("the text of a value has more than {} MiB", kMaxOutputBytes >> 20);
   switch (value.kind()) {
-    case Kind::kMissing:
-    case Kind::kUndefined:
+    case ValueKind::kMissing:
+    case ValueKind::kUndefined:
       text += "Undefined";
       return;
-    case Kind::kNone:
+    case ValueKind::kNone:
       text += "None";
       return;
-    case Kind::kBool:
+    case ValueKind::kBool:
       text += value.as_bool() ? "True" : "False";
       return;
-    case Kind::kInt:
+    case ValueKind::kInt:
       text += std::to_string(value.as_integer());
       return;
-    case Kind::kFloat:
+    case ValueKind::kFloat:
       text += float_repr(value.as_real());
       return;
-    case Kind::kText:
+    case ValueKind::kText:
       arena.read(value.text().bytes.size());
       text += value.text().is_markup ? "Markup(" + text_repr(value.text().bytes) + ")"
                                      : text_repr(value.text().bytes);
       return;
-    case Kind::kList:
-    case Kind::kTuple: {
-      const bool is_list = value.is(Kind::kList);
+    case ValueKind::kList:
+    case ValueKind::kTuple: {
+      const bool is_list = value.is(ValueKind::kList);
       text += is_list ? '[' : '(';
       append_all(arena, iterate(arena, value), text);
       if (!is_list && value.sequence().items.size() == 1) text += ',';
       text += is_list ? ']' : ')';
       return;
     }
-    case Kind::kDict:
+    case ValueKind::kDict:
       return append_dict(arena, value.dict(), text);
-    case Kind::kDictView:
+    case ValueKind::kDictView:
       return append_view(arena, value, text);
-    case Kind::kRange:
+    case ValueKind::kRange:
       return append_range(value.range(), text);
-    case Kind::kNamespace:
+    case ValueKind::kNamespace:
       text += "<Namespace ";
       append_dict(arena, *value.name_space().attributes, text);
       text += '>';
       return;
-    case Kind::kMacro: {
+    case ValueKind::kMacro: {
       const std::string& name = value.macro().statement.text;
       text += "<Macro " + (name.empty() ? "anonymous" : text_repr(name)) + ">";
       return;
     }
-    case Kind::kLoop:
+    case ValueKind::kLoop:
       text += fmt::format("<LoopContext {}/{}>", value.loop().index0 + 1, loop_length(value.loop()));
       return;
-    case Kind::kFunction:
+    case ValueKind::kFunction:
       fail("the function {} has no text of its own", value.function().name);
-    case Kind::kIterator:
-    case Kind::kCycler:
-    case Kind::kJoiner:
+    case ValueKind::kIterator:
+    case ValueKind::kCycler:
+    case ValueKind::kJoiner:
       fail("{} has no text of its own: use a filter such as list", value.described());
   }
 }

@@ -11,8 +11,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Token::Kind;
-
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
@@ -83,7 +81,7 @@ size_t scan_integer(std::string_view source, Token& token) {
   const char* end = number.data() + number.size();
   if (std::from_chars(number.data(), end, token.integer, text.base).ec != std::errc())
     fail_at(token.line, "the integer {} has more than 64 bits", source.substr(0, text.prefix + text.digits));
-  token.kind = Kind::kInteger;
+  token.kind = TokenKind::kInteger;
   return text.prefix + text.digits;
 }
 
@@ -94,7 +92,7 @@ size_t scan_name(std::string_view source, Token& token) {
     if (!is_identifier(first_code_point(source.substr(at)), at == 0)) break;
     at += front.size;
   }
-  token.kind = Kind::kName;
+  token.kind = TokenKind::kName;
   token.text = source.substr(0, at);
   return at;
 }
@@ -103,7 +101,7 @@ size_t scan_string(std::string_view source, Token& token) {
   size_t end = 1;
   while (end < source.size() && source[end] != source[0]) end += source[end] == '\\' ? 2 : 1;
   if (end >= source.size()) fail_at(token.line, "the string has no end: expected {}", source[0]);
-  token.kind = Kind::kString;
+  token.kind = TokenKind::kString;
   token.text = unescape(source.substr(1, end - 1), token.line);
   return end + 1;
 }
@@ -183,7 +181,7 @@ size_t scan_token(std::string_view source, bool after_dot, Token& token) {
   if (is_digit(first, 10)) {
     const size_t size = after_dot ? 0 : float_size(source);
     if (size == 0) return scan_integer(source, token);
-    token.kind = Kind::kFloat;
+    token.kind = TokenKind::kFloat;
     token.real = std::strtod(without_underscores(source.substr(0, size)).c_str(), nullptr);
     return size;
   }
@@ -191,7 +189,7 @@ size_t scan_token(std::string_view source, bool after_dot, Token& token) {
   if (is_identifier(first_code_point(source), true)) return scan_name(source, token);
   for (const std::string_view sign : kOperators) {
     if (!source.starts_with(sign)) continue;
-    token.kind = Kind::kOperator;
+    token.kind = TokenKind::kOperator;
     token.text = sign;
     return sign.size();
   }

@@ -13,8 +13,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Value::Kind;
-
 Value first(Call& call) {
   const Value value = call.take("seq");
   call.finish();
@@ -41,7 +39,7 @@ Value reverse(Call& call) {
   const Value value = call.take("value");
   call.finish();
   if (value.is_text()) return get_slice(call.arena, value, Value::none(), Value::none(), Value::integer(-1));
-  if (!value.is(Kind::kIterator)) return reversed(call.arena, value);
+  if (!value.is(ValueKind::kIterator)) return reversed(call.arena, value);
   std::vector<Value> items = collect(call.arena, value);
   std::reverse(items.begin(), items.end());
   return call.arena.list(std::move(items));
@@ -52,7 +50,7 @@ Value items(Call& call) {
   call.finish();
   return lazy(call.arena, [&arena = call.arena, value]() -> Advance {
     if (value.is_undefined()) return iterate(arena, value);
-    if (!value.is(Kind::kDict)) fail("items: found {}, expected a dict", value.described());
+    if (!value.is(ValueKind::kDict)) fail("items: found {}, expected a dict", value.described());
     return iterate(arena, arena.make<DictView>(0, value.dict(), DictView::Part::kItems));
   });
 }

@@ -7,8 +7,6 @@
 namespace mkrt::jinja {
 namespace {
 
-using Kind = Statement::Kind;
-
 // Finder enters the names that statements and expressions use into the symbols of one scope.
 class Finder {
  public:
@@ -46,27 +44,27 @@ class Finder {
   // Enters what the statement uses in the scope around it. Bodies with scopes of their own are left out.
   void visit(const Statement& statement) {
     switch (statement.kind) {
-      case Kind::kText:
-      case Kind::kBreak:
-      case Kind::kContinue:
-      case Kind::kGeneration:
+      case StatementKind::kText:
+      case StatementKind::kBreak:
+      case StatementKind::kContinue:
+      case StatementKind::kGeneration:
         return;
-      case Kind::kIf:
+      case StatementKind::kIf:
         return visit_if(statement, 0);
-      case Kind::kMacro:
+      case StatementKind::kMacro:
         return assign_name(statement.text);
-      case Kind::kFilter:
+      case StatementKind::kFilter:
         return read(statement.filter.get());
-      case Kind::kSetBlock:
+      case StatementKind::kSetBlock:
         return assign(*statement.target);
-      case Kind::kFor:
-      case Kind::kCall:
+      case StatementKind::kFor:
+      case StatementKind::kCall:
         return read(statement.value.get());
-      case Kind::kSet:
+      case StatementKind::kSet:
         read(statement.value.get());
         return assign(*statement.target);
-      case Kind::kPrint:
-      case Kind::kWith:
+      case StatementKind::kPrint:
+      case StatementKind::kWith:
         for (const ExpressionPtr& value : statement.values) read(value.get());
         return;
     }
@@ -148,19 +146,19 @@ class SpecialNames {
   }
   // Visits the parts of a statement in the order in which Jinja2 lists them.
   void visit(const Statement& statement) {
-    if (statement.kind == Kind::kCall) read(statement.value.get());
-    if (statement.kind != Kind::kMacro) declare(statement.target.get());
+    if (statement.kind == StatementKind::kCall) read(statement.value.get());
+    if (statement.kind != StatementKind::kMacro) declare(statement.target.get());
     for (const ExpressionPtr& target : statement.targets) declare(target.get());
     for (const ExpressionPtr& value : statement.values) read(value.get());
-    if (statement.kind != Kind::kCall) read(statement.value.get());
-    if (statement.kind == Kind::kSetBlock) read(statement.filter.get());
+    if (statement.kind != StatementKind::kCall) read(statement.value.get());
+    if (statement.kind == StatementKind::kSetBlock) read(statement.filter.get());
     for (const Branch& branch : statement.branches) {
       read(branch.condition.get());
       visit(branch.body);
     }
     visit(statement.body);
     visit(statement.otherwise);
-    if (statement.kind == Kind::kFilter) read(statement.filter.get());
+    if (statement.kind == StatementKind::kFilter) read(statement.filter.get());
     read(statement.condition.get());
   }
 
@@ -200,32 +198,33 @@ void find_in_function(Statement& function, const Symbols& scope) {
 void find_in_scope(Statement& statement, const Symbols& scope) {
   statement.body_symbols.parent = &scope;
   Finder body(statement.body_symbols);
-  if (statement.kind == Kind::kWith)
+  if (statement.kind == StatementKind::kWith)
     for (const ExpressionPtr& target : statement.targets) body.declare_all(*target);
   body.visit(statement.body);
-  if (statement.kind == Kind::kFilter || statement.kind == Kind::kSetBlock) body.read(statement.filter.get());
+  if (statement.kind == StatementKind::kFilter || statement.kind == StatementKind::kSetBlock)
+    body.read(statement.filter.get());
   find_in_block(statement.body, statement.body_symbols);
 }
 
 void find_in_statement(Statement& statement, const Symbols& scope) {
   switch (statement.kind) {
-    case Kind::kText:
-    case Kind::kPrint:
-    case Kind::kSet:
-    case Kind::kBreak:
-    case Kind::kContinue:
+    case StatementKind::kText:
+    case StatementKind::kPrint:
+    case StatementKind::kSet:
+    case StatementKind::kBreak:
+    case StatementKind::kContinue:
       return;
-    case Kind::kFor:
+    case StatementKind::kFor:
       return find_in_loop(statement, scope);
-    case Kind::kMacro:
-    case Kind::kCall:
+    case StatementKind::kMacro:
+    case StatementKind::kCall:
       return find_in_function(statement, scope);
-    case Kind::kSetBlock:
-    case Kind::kFilter:
-    case Kind::kWith:
-    case Kind::kGeneration:
+    case StatementKind::kSetBlock:
+    case StatementKind::kFilter:
+    case StatementKind::kWith:
+    case StatementKind::kGeneration:
       return find_in_scope(statement, scope);
-    case Kind::kIf:
+    case StatementKind::kIf:
       for (Branch& branch : statement.branches) find_in_block(branch.body, scope);
       return find_in_block(statement.otherwise, scope);
   }

@@ -5,8 +5,6 @@
 
 namespace mkrt::jinja {
 
-using Kind = Expression::Kind;
-
 void set_depth(Expression& expression) {
   uint32_t depth = 0;
   const auto add = [&](const ExpressionPtr& operand) {
@@ -21,7 +19,7 @@ void set_depth(Expression& expression) {
   expression.depth = depth + 1;
 }
 
-ExpressionPtr make_expression(Kind kind, uint32_t line, std::vector<ExpressionPtr> items) {
+ExpressionPtr make_expression(ExpressionKind kind, uint32_t line, std::vector<ExpressionPtr> items) {
   auto expression = std::make_unique<Expression>();
   expression->kind = kind;
   expression->line = line;
@@ -31,7 +29,7 @@ ExpressionPtr make_expression(Kind kind, uint32_t line, std::vector<ExpressionPt
 }
 
 ExpressionPtr make_binary(Operator op, uint32_t line, ExpressionPtr left, ExpressionPtr right) {
-  ExpressionPtr binary = make_expression(Kind::kBinary, line, std::move(left), std::move(right));
+  ExpressionPtr binary = make_expression(ExpressionKind::kBinary, line, std::move(left), std::move(right));
   binary->operators.push_back(op);
   return binary;
 }
@@ -42,8 +40,9 @@ bool is_constant_name(std::string_view name) {
 }
 
 void check_target(const Expression& target) {
-  if (target.kind == Kind::kName || target.kind == Kind::kNamespaceTarget) return;
-  if (target.kind != Kind::kTuple) fail_at(target.line, "found an expression to assign to, expected a name");
+  if (target.kind == ExpressionKind::kName || target.kind == ExpressionKind::kNamespaceTarget) return;
+  if (target.kind != ExpressionKind::kTuple)
+    fail_at(target.line, "found an expression to assign to, expected a name");
   for (const ExpressionPtr& item : target.items) check_target(*item);
 }
 

@@ -139,6 +139,7 @@ class Value {
     Joiner* joiner_;
   };
 };
+using ValueKind = Value::Kind;
 
 // Undefined can be printed, iterated and tested. Any other use is an error with the message.
 struct Undefined : Object {
