@@ -18,6 +18,8 @@ constexpr u32 kFullPass = 6, kSmallPass = 4;
 #endif
 static_assert(kFullPass <= kSpareRows);
 constexpr u32 kChunkCols = 128;
+constexpr u32 kChunkAheadBytes =
+    1024;  // of a strip, between a chunk and what is prefetched while it is multiplied
 
 // UnpackedChunk is the memory of a worker for one strip. Passes may have more tokens than there are, so sums
 // have room for them.
@@ -51,7 +53,6 @@ MK_INLINE const char* unpack(UnpackedChunk& chunk, const char* from, u32 cols,
       chunk.groups[begin / group_cols] = with;
     }
     for (u32 i = 0; i < steps; ++i, from += S::bytes) {
-      __builtin_prefetch(from + kPrefetchBytes, 0, 2);
       S::see(seen, from);
       MK_UNROLL
       for (u32 part = 0; part < S::parts; ++part) *to++ = S::load(from, part, with);
@@ -61,11 +62,17 @@ MK_INLINE const char* unpack(UnpackedChunk& chunk, const char* from, u32 cols,
   return from;
 }
 
+// Ahead is what a pass prefetches: `stride` bytes for each Weights that it multiplies.
+struct Ahead {
+  const char* from;
+  u32 stride;
+};
+
 // add_chunk() adds the products of the chunk's `cols` columns, from `col` of the row on, with `Tokens` tokens
 // to their sums.
 template <class W, u32 Tokens>
 MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 token, u32 col, u32 cols,
-                         f32x16* sums) {
+                         f32x16* sums, const Ahead& ahead) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
   const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
@@ -78,6 +85,7 @@ MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 to
   for (u32 t = 0; t < Tokens; ++t) sum[t] = sums[t];
   const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
     _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
+      if (i % 2 == 0) __builtin_prefetch(ahead.from + (u64)i * ahead.stride, 0, 2);
       const Weights w = weights[i];
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);
@@ -99,11 +107,14 @@ MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 to
   for (u32 t = 0; t < Tokens; ++t) sums[t] = sum[t];
 }
 
+MK_INLINE u32 passes_of(u32 tokens) {
+  return (tokens + kFullPass - 1) / kFullPass;
+}
 // each_pass() calls pass(token, size) for passes of even sizes, which together take all tokens.
 template <class Pass>
 MK_INLINE void each_pass(u32 tokens, const Pass& pass) {
   for (u32 token = 0, size; token < tokens; token += size) {
-    const u32 left = tokens - token, passes = (left + kFullPass - 1) / kFullPass;
+    const u32 left = tokens - token, passes = passes_of(left);
     size = (left + passes - 1) / passes <= kSmallPass ? kSmallPass : kFullPass;
     pass(token, size);
   }
@@ -123,17 +134,21 @@ struct UnpackedProduct {
   MK_INLINE typename Steps<W::type>::Seen add_k_slice(const char* weights, u32 k_slice) const {
     typedef Steps<W::type> S;
     typename S::Seen seen{};
-    const u32 cols = rows.padded / kKSlices;
+    const u32 cols = rows.padded / kKSlices, passes = passes_of(tokens);
     for (u32 t = 0; t < tokens + kSpareRows; ++t) chunk.sums[t] = all_lanes(0);
     for (u32 col = 0; col < cols; col += kChunkCols) {
       const u32 count = min(kChunkCols, cols - col);
-      weights = unpack<W>(chunk, weights, count, seen);
-      const u32 at = k_slice * cols + col;
+      const char* const next = unpack<W>(chunk, weights, count, seen);
+      const u32 at = k_slice * cols + col, bytes = (u32)(next - weights);
+      const u32 pass_bytes = (bytes + passes - 1) / passes, parts = count / S::cols * S::parts;
+      Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};
+      weights = next;
       each_pass(tokens, [&](u32 token, u32 size) {
         if (size == kFullPass)
-          add_chunk<W, kFullPass>(chunk, rows, token, at, count, chunk.sums + token);
+          add_chunk<W, kFullPass>(chunk, rows, token, at, count, chunk.sums + token, ahead);
         else
-          add_chunk<W, kSmallPass>(chunk, rows, token, at, count, chunk.sums + token);
+          add_chunk<W, kSmallPass>(chunk, rows, token, at, count, chunk.sums + token, ahead);
+        ahead.from += pass_bytes;
       });
     }
     return seen;
