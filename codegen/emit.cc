@@ -64,15 +64,15 @@ void Emitter::if_then(llvm::Value* condition, const std::function<void()>& then)
   ir.SetInsertPoint(after);
 }
 
-void Emitter::striding_loop(llvm::Value* first, llvm::Value* last,
-                            const std::function<llvm::Value*(llvm::Value*)>& step) {
+void Emitter::striding_loop_until(llvm::Value* first, const std::function<llvm::Value*()>& last,
+                                  const std::function<llvm::Value*(llvm::Value*)>& step) {
   llvm::BasicBlock *before = ir.GetInsertBlock(), *test = block("loop"), *inside = block("body"),
                    *after = block("end");
   ir.CreateBr(test);
   ir.SetInsertPoint(test);
   llvm::PHINode* i = ir.CreatePHI(ir.getInt32Ty(), 2);
   i->addIncoming(first, before);
-  ir.CreateCondBr(ir.CreateICmpULT(i, last), inside, after);
+  ir.CreateCondBr(ir.CreateICmpULT(i, last()), inside, after);
   ir.SetInsertPoint(inside);
   llvm::Value* stride = step(i);
   i->addIncoming(ir.CreateAdd(i, stride), ir.GetInsertBlock());

@@ -48,10 +48,19 @@ struct Emitter {
   void if_then(llvm::Value* condition, const std::function<void()>& then);
   // for (i = first; i < last; i += step(i)), unsigned
   void striding_loop(llvm::Value* first, llvm::Value* last,
-                     const std::function<llvm::Value*(llvm::Value*)>& step);
+                     const std::function<llvm::Value*(llvm::Value*)>& step) {
+    striding_loop_until(first, [&] { return last; }, step);
+  }
+  // the same, where last() emits the code of `last` anew before each step
+  void striding_loop_until(llvm::Value* first, const std::function<llvm::Value*()>& last,
+                           const std::function<llvm::Value*(llvm::Value*)>& step);
   // for (i = first; i < last; ++i) body(i), unsigned
   void loop(llvm::Value* first, llvm::Value* last, const std::function<void(llvm::Value*)>& body) {
-    striding_loop(first, last, [&](llvm::Value* i) {
+    loop_until(first, [&] { return last; }, body);
+  }
+  void loop_until(llvm::Value* first, const std::function<llvm::Value*()>& last,
+                  const std::function<void(llvm::Value*)>& body) {
+    striding_loop_until(first, last, [&](llvm::Value* i) {
       body(i);
       return constant(1);
     });

@@ -26,18 +26,12 @@ class Scaffold {
     std::vector<llvm::Type*> parameters = {e_.global_ptr, e_.global_ptr};
     if (!engines_.loader) parameters.push_back(e_.global_ptr);  // mkrt::MkThread
     e_.begin_kernel("mk_kernel", parameters);
-    llvm::Value* session = e_.function->getArg(0);
-    start_.load(session, e_.function->getArg(1));
-    llvm::Value* bounds = e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)),
-                                launch_.worker_index, sizeof(uint32_t));
-    stream_first_ = e_.load32(bounds, 0);
-    stream_last_ = e_.load32(bounds, sizeof(uint32_t));
+    start_.load(e_.function->getArg(0), e_.function->getArg(1));
     start_.each_step_by_role(
         [&](const LaunchCode::Body& steps) {
-          const std::vector<llvm::Value*> all = {launch_.worker, stream_first_, stream_last_};
-          e_.call("mkd_segments_begin", all);
+          e_.call("mkd_segments_begin", {launch_.worker});
           steps();
-          e_.call("mkd_segments_end", all);
+          e_.call("mkd_segments_end", {launch_.worker});
         },
         [&] {
           for_each_segment([&](llvm::Value* record, llvm::Value* segment) { consume(record, segment); });
@@ -46,10 +40,11 @@ class Scaffold {
   }
 
  private:
+  // The end of the stream is read before each segment, because the kernel has no register to keep it.
   void for_each_segment(const std::function<void(llvm::Value*, llvm::Value*)>& body) {
-    e_.loop(stream_first_, stream_last_, [&](llvm::Value* i) {
-      llvm::Value* segment =
-          e_.call("mkd_segment_begin", e_.shared_ptr, {launch_.worker, i, stream_first_, stream_last_});
+    const auto end = [&] { return e_.load32(launch_.arenas, offsetof(mk::Arenas, last_segment)); };
+    e_.loop_until(e_.load32(launch_.arenas, offsetof(mk::Arenas, first_segment)), end, [&](llvm::Value* i) {
+      llvm::Value* segment = e_.call("mkd_segment_begin", e_.shared_ptr, {launch_.worker, i});
       body(e_.at(segment, offsetof(mk::SegmentAhead, grid)), segment);
     });
   }
@@ -99,7 +94,6 @@ class Scaffold {
   const StepLists lists_;
   const Engines engines_;
   LaunchValues launch_;
-  llvm::Value *stream_first_ = nullptr, *stream_last_ = nullptr;
   LaunchCode start_;
   TaskCode tasks_;
 };

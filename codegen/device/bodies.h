@@ -306,9 +306,9 @@ bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol
 bool mkd_loader_join(Worker*, AS1 const MkStep*, u32* symbols);
 bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols, u32 tokens_symbol,
                           u32 same);
-void mkd_segments_begin(Worker*, u32 first, u32 last);
-AS3 const SegmentAhead* mkd_segment_begin(Worker*, u32 at, u32 first, u32 last);
-void mkd_segments_end(Worker*, u32 first, u32 last);
+void mkd_segments_begin(Worker*);
+AS3 const SegmentAhead* mkd_segment_begin(Worker*, u32 at);
+void mkd_segments_end(Worker*);
 AS3 const Arenas* mkd_arenas(Worker*);
 void mkd_load_list(Worker*, AS1 const MkStep*, u32 number, u32 list, u32 count);
 void mkd_set_element(Worker*, u32 list, u32 index, u32 value);

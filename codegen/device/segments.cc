@@ -14,7 +14,8 @@ MK_INLINE bool consumes(const Worker& w) {
 // bring() starts the copy of the role's next segment, which is the worker's `at`-th and follows `w.segments`
 // others. All lanes of one warp call it. `names` is a copy of the segment that is there already.
 template <class Names>
-MK_INLINE void bring(const Worker& w, Names names, u32 at, u32 first, u32 last) {
+MK_INLINE void bring(const Worker& w, Names names, u32 at) {
+  const u32 first = w.arenas()->first_segment, last = w.arenas()->last_segment;
   const u32 lane = w.lane(), buffer = w.segments % 2, grid = names->grid, inlined = names->inline_grid;
   AS1 const char* segments = (AS1 const char*)w.arenas()->segments;
   AS1 const char* grids = (AS1 const char*)w.arenas()->grids;
@@ -47,16 +48,16 @@ MK_INLINE bool brings(const Worker& w) {
 
 }  // namespace
 
-// mkd_segments_begin() begins to bring a role's first segment of [first, last). All threads of the role call
-// it.
-MK_BODY void mkd_segments_begin(Worker* w, u32 first, u32 last) {
-  if (first == last || !brings(*w)) return;
-  bring(*w, (AS1 const MkSegment*)w->arenas()->segments + first, first, first, last);
+// mkd_segments_begin() begins to bring a role's first segment. All threads of the role call it.
+MK_BODY void mkd_segments_begin(Worker* w) {
+  const u32 first = w->arenas()->first_segment;
+  if (first == w->arenas()->last_segment || !brings(*w)) return;
+  bring(*w, (AS1 const MkSegment*)w->arenas()->segments + first, first);
 }
 
 // mkd_segment_begin() gives what is known of the `at`-th segment, and begins to bring the next one. All
 // threads of a role call it before each segment. The first segment follows the last one, in the next step.
-MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at, u32 first, u32 last) {
+MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at) {
   launder_thread(*w);
   AS3 const SegmentAhead* ahead = w->ahead(w->segments % 2);
   if (brings(*w)) await_brought(*w);
@@ -67,14 +68,15 @@ MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at, u32 first, 
     mk_warp_sync();
   }
   ++w->segments;
-  if (brings(*w)) bring(*w, &ahead->next, at + 1 == last ? first : at + 1, first, last);
+  if (brings(*w))
+    bring(*w, &ahead->next, at + 1 == w->arenas()->last_segment ? w->arenas()->first_segment : at + 1);
   return ahead;
 }
 
 // mkd_segments_end() waits for copies that are under way. A worker must not exit before they have reached its
 // shared memory. All threads of a role call it at the end.
-MK_BODY void mkd_segments_end(Worker* w, u32 first, u32 last) {
-  if (first != last && brings(*w)) await_brought(*w);
+MK_BODY void mkd_segments_end(Worker* w) {
+  if (w->arenas()->first_segment != w->arenas()->last_segment && brings(*w)) await_brought(*w);
 }
 
 }  // namespace mk

@@ -33,6 +33,7 @@ constexpr u32 kMaxTokens = 256;   // most tokens T of a step
 struct alignas(16) Arenas {
   u64 weights, workspace, caches, segments, grids;  // as in MkSession
   u32 symbol[kMaxSymbols];                          // symbols of the consumers' step, as in MkStep
+  u32 first_segment, last_segment;                  // of the worker's stream, which ends before the last one
 };
 
 // SegmentAhead is a segment of a role (consumers or loader), the next segment, and the first one's grid.

@@ -51,6 +51,9 @@ MK_BODY void mkd_begin_thread(Worker* w, AS1 const MkSession* session, AS1 const
   arenas->caches = session->caches;
   arenas->segments = session->segments;
   arenas->grids = session->grids;
+  const u32* stream_begin = (const u32*)session->stream_begin + thread->worker;
+  arenas->first_segment = stream_begin[0];
+  arenas->last_segment = stream_begin[1];
   begin_tracks(*w);
 }
 
@@ -58,11 +61,11 @@ MK_BODY AS3 const Arenas* mkd_arenas(Worker* w) {
   return w->arenas();
 }
 
-MK_BODY void mkd_segments_begin(Worker*, u32, u32) {}
-MK_BODY void mkd_segments_end(Worker*, u32, u32) {}
+MK_BODY void mkd_segments_begin(Worker*) {}
+MK_BODY void mkd_segments_end(Worker*) {}
 
 // mkd_segment_begin() copies the worker's `at`-th segment and the records of its grids.
-MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at, u32, u32) {
+MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at) {
   SegmentAhead* ahead = plain(w->ahead(0));
   const MkGrid* grids = (const MkGrid*)w->arenas()->grids;
   ahead->segment = ((const MkSegment*)w->arenas()->segments)[at];
