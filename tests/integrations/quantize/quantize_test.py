@@ -85,12 +85,12 @@ class QuantizeTest(unittest.TestCase):
         self.held_out = Path(folder.name) / "held_out.txt"
 
     def test_weights_are_those_of_the_definitions(self):
-        for form in FORMATS:
-            with self.subTest(form):
-                out = Path(f"{self.out}-{form}")
-                mkc("quantize", TINY, "-o", out, "--format", form)
+        for form, *head in [(form,) for form in FORMATS] + [(form, "--head") for form in FORMATS]:
+            with self.subTest((form, *head)):
+                out = Path(f"{self.out}-{form}{''.join(head)}")
+                mkc("quantize", TINY, "-o", out, "--format", form, *head)
                 expected = dequantized(out, form)
-                self.assertEqual(len(expected), 28)
+                self.assertEqual(len(expected), 28 + len(head))
                 found = dict(open_dequantized(out).named_parameters())
                 for name, weight in expected.items():
                     # Some formats are unpacked in the scales' type, so a product may be rounded to bf16.
@@ -103,10 +103,10 @@ class QuantizeTest(unittest.TestCase):
         stories = held_out_stories()
         self.held_out.write_text("\n".join(stories) + "\n")
         prompt = "Once there was a boy named Max. He had three nuts in a basket."
-        for form in FORMATS:
-            with self.subTest(form):
-                out = Path(f"{self.out}-{form}")
-                said = mkc("quantize", TINY, "-o", out, "--format", form, "--held-out", self.held_out).splitlines()[-1].split()
+        for form, *head in [(form,) for form in FORMATS] + [("fp8", "--head"), ("int4-g128", "--head")]:
+            with self.subTest((form, *head)):
+                out = Path(f"{self.out}-{form}{''.join(head)}")
+                said = mkc("quantize", TINY, "-o", out, "--format", form, *head, "--held-out", self.held_out).splitlines()[-1].split()
                 losses = float(said[said.index("nats/token") - 1]), float(said[-2])
                 source, tokenizer = load(TINY)
                 model = open_dequantized(out)
@@ -116,7 +116,7 @@ class QuantizeTest(unittest.TestCase):
                 with torch.no_grad():
                     ids = model.generate(torch.tensor([run["prompt_ids"]]), max_new_tokens=24, do_sample=False)[0].tolist()
                 new = ids[len(run["prompt_ids"]):]
-                print(f"{form}: loss {losses[0]:.4f} before, {losses[1]:.4f} after; transformers' tokens "
+                print(f"{' '.join((form, *head))}: loss {losses[0]:.4f} before, {losses[1]:.4f} after; transformers' tokens "
                       f"{'equal' if new == run['new_ids'] else 'differ'}", flush=True)
                 self.assertEqual(new[:8], run["new_ids"][:8])
 
