@@ -40,9 +40,11 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
     arenas->caches = session->caches;
     arenas->segments = session->segments;
     arenas->grids = session->grids;
-    AS1 const u32* stream_begin = (AS1 const u32*)session->stream_begin + mk_worker();
-    arenas->first_segment = stream_begin[0];
-    arenas->last_segment = stream_begin[1];
+    if (session->stream_begin != 0) {  // not so where bodies run alone
+      AS1 const u32* stream_begin = (AS1 const u32*)session->stream_begin + mk_worker();
+      arenas->first_segment = stream_begin[0];
+      arenas->last_segment = stream_begin[1];
+    }
   }
   begin_track(*w);
   mk_barrier(0, kWorkerThreads);

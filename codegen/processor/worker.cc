@@ -51,9 +51,11 @@ MK_BODY void mkd_begin_thread(Worker* w, AS1 const MkSession* session, AS1 const
   arenas->caches = session->caches;
   arenas->segments = session->segments;
   arenas->grids = session->grids;
-  const u32* stream_begin = (const u32*)session->stream_begin + thread->worker;
-  arenas->first_segment = stream_begin[0];
-  arenas->last_segment = stream_begin[1];
+  if (session->stream_begin != 0) {  // not so where bodies run alone
+    const u32* stream_begin = (const u32*)session->stream_begin + thread->worker;
+    arenas->first_segment = stream_begin[0];
+    arenas->last_segment = stream_begin[1];
+  }
   begin_tracks(*w);
 }
 

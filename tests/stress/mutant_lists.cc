@@ -228,8 +228,9 @@ std::vector<Mutant> ticket_mutants() {
 }
 
 std::vector<Mutant> body_mutants() {
-  const std::string barrier = "consumer_barrier", sync = "mk_warp_sync", attend = "attend_blockINS_4Bf16",
-                    put = "8put_rowsINS_4Bf16", places = "11find_places";
+  const std::string barrier = "consumer_barrier", sync = "mk_warp_sync",
+                    attend = "attend_query_tileINS_4Bf16", put = "8put_rowsINS_4Bf16",
+                    places = "11find_places";
   return {
       {"embed: sums of squares", {{"store_sum_squares", barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
       {"product: partial sums", {{"epilogue_of_sumsILj512E", barrier, 0, drop}}, {kReadTooEarly}},
