@@ -25,7 +25,7 @@ constexpr uint32_t kMaxThreads = 1024;
 
 struct Arguments {
   std::string model, out, format, held_out;
-  Chosen chosen;
+  Selection selection;
   uint32_t threads = std::max(std::thread::hardware_concurrency(), 1u);
 };
 
@@ -64,7 +64,8 @@ Result<Original> open_original(const Arguments& a) {
   Original original{std::move(compilation), {}, {}, {}};
   MKC_TRY_STATUS(check_plain(original.compilation));
   MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
-  MKC_TRY(matrices, choose_matrices(std::get<OpGraph>(original.compilation.module), a.chosen, format_of(a)));
+  MKC_TRY(matrices,
+          choose_matrices(std::get<OpGraph>(original.compilation.module), a.selection, format_of(a)));
   MKC_TRY(shards, plan_shards(original.checkpoint(), matrices));
   original.matrices = std::move(matrices);
   original.shards = std::move(shards);
@@ -161,13 +162,13 @@ void add_quantize(CLI::App& app, Action& action) {
       ->required();
   command
       ->add_option(
-          "--keep", a->chosen.keep,
+          "--keep", a->selection.keep,
           "modules to leave as they are: a name, its end, or what it lies in; * is any text, re: begins a "
           "regular expression; may be repeated")
       ->type_name("PATTERN")
       ->expected(1)
       ->take_all();
-  command->add_flag("--head", a->chosen.head,
+  command->add_flag("--head", a->selection.head,
                     "quantize the head, too; one that is the embedding becomes a matrix of its own");
   command
       ->add_option(

@@ -47,8 +47,7 @@ MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 chunk, u32x4 bits)
   *(AS3 u32x2*)(to + ((chunk / 2 * 2 + 1) ^ token % kRowChunks) * kChunkBytes) = u32x2{bits[1], bits[3]};
 }
 
-// Scales of groups are between 2^-63 and 2^63, so that quotients are finite. Weights with smaller scales
-// count as 0.
+// Weights whose scale is below kMinGroupScale count as 0. So quotients with scales up to 2^63 are finite.
 constexpr f32 kMinGroupScale = 0x1p-63f;
 
 // rescale() prepares a lane's sums for a part with other scales. `scales` are those of the part before, and
@@ -93,12 +92,6 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   Chunks<kWgmmaTokens> x(w, in, first);
   const auto load = [&](u32 part) { x.template load<X>(w, col(part), Shape::steps(a, part % a.tiles)); };
   load(0);
-  const auto unpack = [](Words words) {
-    if constexpr (W::grouped)
-      return W::unpack(words, Group{});
-    else
-      return W::unpack(words);
-  };
   f32x2 scales = 1;
   MK_ROLLED
   for (u32 part = 0; part < parts; ++part) {
@@ -108,7 +101,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
         (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, there, w.warp(), 0) + w.lane();
     MK_UNROLL
     for (u32 i = 0; i < steps; ++i)
-      weights[i] = i < there && w.warp() < strips ? unpack(strip[i * kWarpLanes]) : 0;
+      weights[i] = i < there && w.warp() < strips ? W::unpack(strip[i * kWarpLanes]) : 0;
     if constexpr (W::grouped)
       if (w.warp() < strips)
         rescale(Shape::group(w.lane(), strip - w.lane() + there * kWarpLanes, 0).scales, scales, weights,

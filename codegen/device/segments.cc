@@ -11,11 +11,15 @@ MK_INLINE bool consumes(const Worker& w) {
   return w.thread < kConsumerThreads;
 }
 
+// following() is the number of the segment behind the `at`-th. The first one follows the last one.
+MK_INLINE u32 following(const Worker& w, u32 at) {
+  return at + 1 == w.arenas()->last_segment ? w.arenas()->first_segment : at + 1;
+}
+
 // bring() starts the copy of the role's next segment, which is the worker's `at`-th and follows `w.segments`
 // others. All lanes of one warp call it. `names` is a copy of the segment that is there already.
 template <class Names>
 MK_INLINE void bring(const Worker& w, Names names, u32 at) {
-  const u32 first = w.arenas()->first_segment, last = w.arenas()->last_segment;
   const u32 lane = w.lane(), buffer = w.segments % 2, grid = names->grid, inlined = names->inline_grid;
   AS1 const char* segments = (AS1 const char*)w.arenas()->segments;
   AS1 const char* grids = (AS1 const char*)w.arenas()->grids;
@@ -24,7 +28,7 @@ MK_INLINE void bring(const Worker& w, Names names, u32 at) {
                 2 + 2 * kOfGrid <= 32);
   AS1 const char* from = nullptr;
   if (lane == 0) from = segments + (u64)at * kCopyBytes;
-  if (lane == 1) from = segments + (u64)(at + 1 == last ? first : at + 1) * kCopyBytes;
+  if (lane == 1) from = segments + (u64)following(w, at) * kCopyBytes;
   if (lane >= 2) from = grids + (u64)grid * sizeof(MkGrid) + (lane - 2) * kCopyBytes;
   const bool second = lane >= 2 + kOfGrid;
   if (second) from = grids + (u64)inlined * sizeof(MkGrid) + (lane - 2 - kOfGrid) * kCopyBytes;
@@ -56,7 +60,7 @@ MK_BODY void mkd_segments_begin(Worker* w) {
 }
 
 // mkd_segment_begin() gives what is known of the `at`-th segment, and begins to bring the next one. All
-// threads of a role call it before each segment. The first segment follows the last one, in the next step.
+// threads of a role call it before each segment.
 MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at) {
   launder_thread(*w);
   AS3 const SegmentAhead* ahead = w->ahead(w->segments % 2);
@@ -68,8 +72,7 @@ MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at) {
     mk_warp_sync();
   }
   ++w->segments;
-  if (brings(*w))
-    bring(*w, &ahead->next, at + 1 == w->arenas()->last_segment ? w->arenas()->first_segment : at + 1);
+  if (brings(*w)) bring(*w, &ahead->next, following(*w, at));
   return ahead;
 }
 

@@ -86,7 +86,7 @@ struct WeightsOf<WeightType::kE4m3> : Format<WeightType::kE4m3, Bf16, u32x2> {
 template <>
 struct WeightsOf<WeightType::kE4m3Block> : Format<WeightType::kE4m3Block, Bf16, u32x2> {
   MK_INLINE static Group group(u32 lane, AS3 const Words* at) { return {group_scales(lane, at), {}}; }
-  MK_INLINE static u32x4 unpack(Words words, const Group&) { return unpack_e4m3(words); }
+  MK_INLINE static u32x4 unpack(Words words, const Group& = {}) { return unpack_e4m3(words); }
 };
 
 // Integers of 4 bits are from 0 to 15. Without zero points they stand for -8 to 7.

@@ -18,8 +18,8 @@ constexpr u32 kFullPass = 6, kSmallPass = 4;
 #endif
 static_assert(kFullPass <= kSpareRows);
 constexpr u32 kChunkCols = 128;
-constexpr u32 kChunkAheadBytes =
-    1024;  // of a strip, between a chunk and what is prefetched while it is multiplied
+// kChunkAheadBytes lie between the end of a chunk and what is prefetched while the chunk is multiplied.
+constexpr u32 kChunkAheadBytes = 1024;
 
 // UnpackedChunk is the memory of a worker for one strip. Passes may have more tokens than there are, so sums
 // have room for them.

@@ -75,12 +75,7 @@ void complete(ordered_json& out) {
 }
 
 std::string measured_slug(const std::string& name) {
-  std::string out;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!out.empty() && out.back() != '-')
-      out += '-';
+  std::string out = slug(name);
   while (out.ends_with('-')) out.pop_back();
   return out.empty() ? "processor" : out;
 }

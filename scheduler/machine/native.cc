@@ -45,17 +45,6 @@ ordered_json scaled(const ordered_json& range, double by) {
   return {rounded(range[0].get<double>() * by), rounded(range[1].get<double>() * by)};
 }
 
-// "NVIDIA GH200 480GB" gives "nvidia-gh200-480gb".
-std::string device_slug(const std::string& name) {
-  std::string out;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!out.empty() && out.back() != '-')
-      out += '-';
-  return out.empty() ? "device" : out;
-}
-
 double distance(const Machine& m, const mkrt::DeviceFacts& facts) {
   const double peak = peak_bytes_per_ns(facts);
   return std::abs(std::log(1.0 * facts.sms / m.workers)) +
@@ -84,7 +73,8 @@ class Derivation {
       : base_(base), facts_(facts), out_(ordered_json::parse(base.json)) {}
 
   Status derive() {
-    out_["name"] = device_slug(facts_.name);
+    const std::string name = slug(facts_.name);
+    out_["name"] = name.empty() ? "device" : name;
     out_["devices"] = {facts_.name};
     take("workers", facts_.sms, "multiprocessors");
     take("shared_bytes", facts_.shared_bytes, "shared memory per block, opt-in");
@@ -190,6 +180,16 @@ Result<std::string> with_measured(const std::string& description, std::string_vi
 }
 
 }  // namespace
+
+std::string slug(const std::string& name) {
+  std::string out;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!out.empty() && out.back() != '-')
+      out += '-';
+  return out;
+}
 
 double peak_bytes_per_ns(const mkrt::DeviceFacts& facts) {
   return 2 * facts.memory_mhz * facts.bus_bits / 8 / 1000;

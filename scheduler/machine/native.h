@@ -13,6 +13,10 @@ namespace mkc {
 // / 1000. Returns 0 where the driver does not give these.
 double peak_bytes_per_ns(const mkrt::DeviceFacts& facts);
 
+// Returns a device's name in lower case, with a dash for each run of other characters than letters and
+// digits. A run at the beginning is left out. "NVIDIA GH200 480GB" gives "nvidia-gh200-480gb".
+std::string slug(const std::string& name);
+
 struct NativeMachine {
   Machine machine;
   // Lines for people about which description was kept, or which figures were derived by which formula.

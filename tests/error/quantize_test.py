@@ -118,12 +118,23 @@ class QuantizeTest(Command):
                 self.assertIs(config["tie_word_embeddings"], False)
                 self.assertNotIn("lm_head", config["quantization_config"]["ignore"])
                 self.drop_out()
+        self.checkpoint_with_both_heads(before)
+        self.quantize("model", "fp8", "--head")
+        self.assertEqual(read_tensors(self.dir / "out" / "model.safetensors")["lm_head.weight"][:2], ("F8_E4M3", before[embedding][1]))
+        self.drop_out()
         moe = FIXTURE.parent / "qwen3_moe"
         self.quantize(moe, "fp8", "--head")
         self.assertEqual(read_tensors(self.dir / "out" / "model.safetensors")["lm_head.weight"][0], "F8_E4M3")
         config = json.loads((self.dir / "out" / "config.json").read_text())
         self.assertEqual(config["quantization_config"]["ignore"], [f"model.layers.{n}.mlp.gate" for n in (0, 2)])
         self.assertEqual(config["tie_word_embeddings"], json.loads((moe / "config.json").read_text())["tie_word_embeddings"])
+
+    def checkpoint_with_both_heads(self, tensors):
+        """Makes a checkpoint that has its tied head as a tensor of its own, too, with other numbers, which nobody reads."""
+        (self.dir / "model").mkdir()
+        (self.dir / "model" / "config.json").write_bytes((TINY / "config.json").read_bytes())
+        dtype, shape, data = tensors["model.embed_tokens.weight"]
+        write_tensors(self.dir / "model" / "model.safetensors", {**tensors, "lm_head.weight": (dtype, shape, bytes(len(data)))})
 
     def test_sharded_checkpoints_stay_sharded_and_other_weights_are_left_out(self):
         tensors = read_tensors(TINY / "model.safetensors")

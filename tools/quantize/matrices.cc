@@ -101,18 +101,18 @@ Status keep_matrices(std::map<std::string, Kind>& matrices, const std::vector<st
 
 }  // namespace
 
-Result<Matrices> choose_matrices(const OpGraph& graph, const Chosen& user, const Format& format) {
+Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selection, const Format& format) {
   std::map<std::string, Kind> matrices = matrices_of_products(graph);
-  MKC_TRY_STATUS(keep_matrices(matrices, user.keep, graph.name));
-  const auto is = [](Kind kind) { return [kind](const auto& m) { return m.second == kind; }; };
-  const Format* const of_stacked =
-      std::ranges::any_of(matrices, is(Kind::kStacked)) ? find_stacked(format) : nullptr;
+  MKC_TRY_STATUS(keep_matrices(matrices, selection.keep, graph.name));
+  const bool stacked =
+      std::ranges::any_of(matrices, [](const auto& m) { return m.second == Kind::kStacked; });
+  const Format* const of_stacked = stacked ? find_stacked(format) : nullptr;
   Matrices chosen{of_stacked ? of_stacked : &format, {}, {}, {}};
   std::set<std::string> left_out;
   bool head = false;
   for (const auto& [name, kind] : matrices) {
     const bool is_head = kind == Kind::kHead || kind == Kind::kTiedHead;
-    if (kind == Kind::kStays || (is_head && !user.head) || (of_stacked && kind != Kind::kStacked)) {
+    if (kind == Kind::kStays || (is_head && !selection.head) || (of_stacked && kind != Kind::kStacked)) {
       left_out.insert(module_of(name));
       continue;
     }
@@ -122,7 +122,7 @@ Result<Matrices> choose_matrices(const OpGraph& graph, const Chosen& user, const
     else
       chosen.quantized.insert(name);
   }
-  if (user.head && !head)
+  if (selection.head && !head)
     return Error{fmt::format("--head: error: {} has no head that can get {}", graph.name, format.name)};
   if (!head) left_out.insert(module_of(kHeadWeight));
   chosen.left_out.assign(left_out.begin(), left_out.end());

@@ -21,8 +21,8 @@ struct Matrices {
   size_t count() const { return quantized.size() + (tied_head.empty() ? 0 : 1); }
 };
 
-// Chosen says what a user chose.
-struct Chosen {
+// Selection says which matrices a user selects.
+struct Selection {
   std::vector<std::string> keep;  // patterns of --keep
   bool head = false;              // the head gets the format, too
 };
@@ -37,6 +37,6 @@ struct Chosen {
 //
 // Errors: a pattern that is no regular expression, or that names no matrix of a product; `head` where there
 // is none, where a pattern names it, or where the form has no other matrices than experts.
-Result<Matrices> choose_matrices(const OpGraph& graph, const Chosen& chosen, const Format& format);
+Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selection, const Format& format);
 
 }  // namespace mkc::quantize

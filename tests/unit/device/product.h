@@ -190,6 +190,29 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
   launch(s, 1, seed);
 }
 
+// Checks that the first tokens of the case have the same bits in a step of each number of tokens, whose
+// segments have at most each of `max` strips. `set` changes the arguments.
+template <class Set>
+void check_bits_of_fewer(Case c, std::initializer_list<u32> fewer, std::initializer_list<u32> max,
+                         const Set& set) {
+  CAPTURE(static_cast<int>(type_of(c)));
+  Problem p = make_problem(c);
+  const auto product = [&](u32 tokens, u32 strips) {
+    c.tokens = tokens;
+    std::vector<float> out(size_t{tokens} * c.rows, NAN);
+    AllArgs a = make_args(c, p, out);
+    set(a);
+    run(c, p, a, 1, true, strips);
+    return out;
+  };
+  const std::vector<float> all = product(c.tokens, ~0u);
+  for (const u32 tokens : fewer)
+    for (const u32 strips : max) {
+      const std::vector<float> some = product(tokens, strips);
+      CHECK(std::equal(some.begin(), some.end(), all.begin()));
+    }
+}
+
 // Returns a row of x as the product reads it. The norm (Zhang and Sennrich 2019) is computed in double. bf16
 // products round the row to bf16.
 inline std::vector<double> product_input(const Case& c, const Problem& p, bool norm, uint32_t token) {

@@ -49,19 +49,9 @@ TEST_CASE("what lies behind the last row of activations is not multiplied") {
 }
 
 TEST_CASE("a token's bits do not depend on how many others a matrix product has") {
-  for (const auto& [bf16, coded] : matrix_weights()) {
-    Case c{40, 700, 150, bf16, coded};
-    CAPTURE(static_cast<int>(coded));
-    Problem p = make_problem(c);
-    std::vector<float> all(size_t{c.tokens} * c.rows);
-    run(c, p, make_args(c, p, all));
-    for (const uint32_t tokens : {2u, 8u, 9u, 16u, 17u, 32u, 33u, 64u, 65u}) {
-      c.tokens = tokens;
-      std::vector<float> some(size_t{tokens} * c.rows);
-      run(c, p, make_args(c, p, some));
-      CHECK(std::equal(some.begin(), some.end(), all.begin()));
-    }
-  }
+  for (const auto& [bf16, coded] : matrix_weights())
+    check_bits_of_fewer({40, 700, 150, bf16, coded}, {2u, 8u, 9u, 16u, 17u, 32u, 33u, 64u, 65u}, {~0u},
+                        [](AllArgs&) {});
 }
 
 TEST_CASE("nor do they of rows that came rounded, nor those of what the next norm takes") {
@@ -82,26 +72,10 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
 }
 
 TEST_CASE("a token's bits do not depend on how many others a product by warpgroups has, nor on the block") {
-  for (const auto& [bf16, coded] : matrix_weights()) {
-    if (!by_warpgroups(weight_format(coded))) continue;
-    Case c{150, 1536, 150, bf16, coded};
-    CAPTURE(static_cast<int>(coded));
-    Problem p = make_problem(c);
-    const auto product = [&](uint32_t tokens, u32 max) {
-      c.tokens = tokens;
-      std::vector<float> out(size_t{tokens} * c.rows, NAN);
-      AllArgs a = make_args(c, p, out);
-      a.wgmma_from = 33;
-      run(c, p, a, 1, true, max);
-      return out;
-    };
-    const std::vector<float> all = product(150, ~0u);
-    for (const uint32_t tokens : {33u, 64u, 65u, 128u, 129u})
-      for (const u32 max : {~0u, 3u}) {
-        const std::vector<float> some = product(tokens, max);
-        CHECK(std::equal(some.begin(), some.end(), all.begin()));
-      }
-  }
+  for (const auto& [bf16, coded] : matrix_weights())
+    if (by_warpgroups(weight_format(coded)))
+      check_bits_of_fewer({150, 1536, 150, bf16, coded}, {33u, 64u, 65u, 128u, 129u}, {~0u, 3u},
+                          [](AllArgs& a) { a.wgmma_from = 33; });
 }
 
 TEST_CASE("rows that are picked have the bits that they have among all") {
