@@ -1,6 +1,6 @@
 // Task bodies of codegen/device/ and codegen/processor/ are compiled to bitcode when mkc is built. Single
 // bitcode files serve the emulator and tests. Libraries hold all bodies, simplified, with the primitives of
-// one kind of GPU, traced or untraced. A processor's library has the bodies that kernels inline; object files
+// one kind of GPU. A processor's library has the bodies that kernels inline; object files
 // with its name have the others ("processor_v3_product").
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace mkc {
 
 struct Bitcode {
-  const char* name;  // source file without its extension ("product"), or library ("hopper_untraced")
+  const char* name;  // source file without its extension ("product"), or library ("hopper")
   std::span<const unsigned char> bytes;
 };
 

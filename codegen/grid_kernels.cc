@@ -30,10 +30,6 @@ const char* mode_name(Mode mode) {
   MKC_BUG("unknown mode");
 }
 
-const char* tracing_of(Mode mode) {
-  return mode == Mode::kTraced ? "traced" : "untraced";
-}
-
 std::vector<GridId> launches_of(const Schedule& schedule) {
   std::vector<GridId> launches;
   for (GridId id : schedule.program.grids.ids())

@@ -79,11 +79,10 @@ void list_writes(const Schedule& schedule, mkrt::StepKernels& entries) {
 // Returns the bitcode files to link: the library of simplified bodies, or the single files where an edit
 // follows.
 std::vector<std::string> parts_for(const HostOptions& options) {
-  const std::string tracing = tracing_of(options.mode);
-  if (!options.edit) return {(options.race ? "host_lines_" : "host_") + tracing};
+  if (!options.edit) return {"host"};
   return {"worker", "segments",    "stream", "lists", "tickets", "product", "split_k_reduce",
           "attend", "attend_load", "tokens", "route", "experts", "row",     "sample",
-          "steps",  "pack",        tracing};
+          "steps",  "pack",        "tracing"};
 }
 
 struct Object {
@@ -95,8 +94,9 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
                    llvm::TargetMachine& machine) {
   llvm::LLVMContext context;
   const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
-  const std::unique_ptr<llvm::Module> module =
-      make_kernel_module(context, schedule, kinds, options.mode, engines, parts_for(options));
+  const std::vector<std::string> parts = parts_for(options);
+  const std::unique_ptr<llvm::Module> module = make_kernel_module(
+      context, schedule, kinds, options.mode, engines, {parts, options.race || options.edit});
   if (options.edit) {
     options.edit(*module);
     simplify_bodies(*module);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/DebugInfo.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -18,12 +19,13 @@
 namespace mkc {
 namespace {
 
-std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name) {
+std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name, bool lines) {
   for (const Bitcode& file : device_bitcode()) {
     if (file.name != name) continue;
     const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
     auto module = llvm::getLazyBitcodeModule({bytes, name}, context);
     MKC_ASSERT(static_cast<bool>(module), "embedded bitcode " + name + " cannot be read");
+    if (!lines) llvm::StripDebugInfo(**module);
     return std::move(*module);
   }
   MKC_BUG("no embedded bitcode " + name);
@@ -43,6 +45,18 @@ void keep_only(llvm::Module& module, const std::vector<llvm::Function*>& kernels
       f.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
+// Puts a constant for each load of mk_traced.
+void decide_tracing(llvm::Module& module, bool traced) {
+  llvm::GlobalVariable* global = module.getNamedGlobal("mk_traced");
+  if (!global) return;
+  for (llvm::User* user : llvm::make_early_inc_range(global->users())) {
+    auto* load = llvm::cast<llvm::LoadInst>(user);
+    load->replaceAllUsesWith(llvm::ConstantInt::getBool(load->getType(), traced));
+    load->eraseFromParent();
+  }
+  global->eraseFromParent();
+}
+
 void verify(const llvm::Module& module) {
   std::string errors;
   llvm::raw_string_ostream stream(errors);
@@ -53,9 +67,9 @@ void verify(const llvm::Module& module) {
 
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
                                                  const Kinds& kinds, Mode mode, const Engines& engines,
-                                                 std::span<const std::string> parts) {
+                                                 const Parts& parts) {
   auto module = std::make_unique<llvm::Module>("mk", context);
-  std::unique_ptr<llvm::Module> first = read_bitcode(context, parts[0]);
+  std::unique_ptr<llvm::Module> first = read_bitcode(context, parts.names[0], parts.lines);
   module->setTargetTriple(first->getTargetTriple());
   module->setDataLayout(first->getDataLayout());
   switch (mode) {
@@ -70,8 +84,9 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
   emit_pack_kernel(*module);
   const std::vector<llvm::Function*> kernels = kernels_of(*module);
   link(*module, std::move(first), Linked::kNeeded);
-  for (const std::string& part : parts.subspan(1))
-    link(*module, read_bitcode(context, part), Linked::kNeeded);
+  for (const std::string& part : parts.names.subspan(1))
+    link(*module, read_bitcode(context, part, parts.lines), Linked::kNeeded);
+  decide_tracing(*module, mode == Mode::kTraced);
   keep_only(*module, kernels);
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   verify(*module);
@@ -79,19 +94,20 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
 }
 
 std::unique_ptr<llvm::Module> make_probe_module(llvm::LLVMContext& context, const Target& target) {
-  std::unique_ptr<llvm::Module> library = read_bitcode(context, target.library + "_untraced");
+  std::unique_ptr<llvm::Module> library = read_bitcode(context, target.library, false);
   auto module = std::make_unique<llvm::Module>("probes", context);
   module->setTargetTriple(library->getTargetTriple());
   module->setDataLayout(library->getDataLayout());
-  for (const char* part : {"probe", "measure"}) link(*module, read_bitcode(context, part), Linked::kAll);
+  for (const char* part : {"probe", "measure"})
+    link(*module, read_bitcode(context, part, false), Linked::kAll);
   const auto leave_out = [&](const char* kernel) { module->getFunction(kernel)->eraseFromParent(); };
   if (!target.engines.bulk_copy) leave_out("probe_bulk"), leave_out("read_by_copies");
   if (!target.engines.warpgroups) leave_out("probe_wgmma"), leave_out("probe_setmaxnreg");
   const std::vector<llvm::Function*> kernels = kernels_of(*module);
   simplify_bodies(*module);
   link(*module, std::move(library), Linked::kNeeded);
+  decide_tracing(*module, false);
   keep_only(*module, kernels);
-  llvm::StripDebugInfo(*module);
   verify(*module);
   return module;
 }

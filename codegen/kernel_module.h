@@ -14,16 +14,21 @@
 
 namespace mkc {
 
-// Returns a module with the kernels of a mode and mk_pack. `parts` names bitcode files (see device_bitcode).
-// The functions that the kernels need are linked from these files in their order. Primitives that no file has
-// stay declarations.
+// Parts are bitcode files to link, in their order (see device_bitcode).
+struct Parts {
+  std::span<const std::string> names;
+  bool lines = false;  // keeps the lines of the source, where a file has them
+};
+
+// Returns a module with the kernels of a mode and mk_pack. The functions that the kernels need are linked
+// from `parts`. Primitives that no part has stay declarations.
 //
 // Every function except the kernels is internal. No function is bound to the processor that its bitcode was
 // made for. `engines` are those of the GPU, or of the GPU that the emulator imitates. Requires a schedule
 // that can be proved.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
                                                  const Kinds& kinds, Mode mode, const Engines& engines,
-                                                 std::span<const std::string> parts);
+                                                 const Parts& parts);
 
 // Returns the kernels of probe.cc and measure.cc, with the target's primitives. Kernels whose instructions
 // the target lacks are left out.

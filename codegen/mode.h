@@ -16,9 +16,6 @@ enum class Mode : uint8_t {
 
 const char* mode_name(Mode mode);  // "megakernel", "traced", "kernels"
 
-// Returns the name of the bitcode that defines mk_tracing(): "untraced" or "traced".
-const char* tracing_of(Mode mode);
-
 // Returns the grids that are launched, in program order. Inline grids are left out: they run in their
 // notifiers' kernels.
 std::vector<GridId> launches_of(const Schedule& schedule);
