@@ -64,13 +64,13 @@ std::vector<int32_t> end_of_turn(const Document& tokenizer) {
   return {};
 }
 
-struct Bounds {
+struct NumberBounds {
   double min, max;
   bool above_min = false;
 };
 
 // Returns the number of a key, or nothing for a key that is missing or null.
-Result<std::optional<float>> number(const Document& document, const char* key, const Bounds& bounds) {
+Result<std::optional<float>> number(const Document& document, const char* key, const NumberBounds& bounds) {
   const Node* node = find(document.root, key);
   if (!node || node->is(Kind::kNull)) return std::optional<float>();
   const double value = node->is_number() ? node->number() : bounds.min - 1;

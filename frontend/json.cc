@@ -36,9 +36,9 @@ struct TrackedIterator {
   bool operator==(const TrackedIterator& other) const { return at == other.at; }
 };
 
-class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(const Source& source, const char* const& consumed) : source_(source), consumed_(consumed) {}
+  JsonTreeBuilder(const Source& source, const char* const& consumed) : source_(source), consumed_(consumed) {}
 
   Node root;
   std::optional<Error> error;
@@ -156,7 +156,7 @@ Result<Document> parse_json(Source source) {
   const char* consumed = source.text.data();
   const TrackedIterator first{source.text.data(), &consumed};
   const TrackedIterator last{source.text.data() + source.text.size(), &consumed};
-  TreeBuilder builder(source, consumed);
+  JsonTreeBuilder builder(source, consumed);
   const bool parsed = nlohmann::json::sax_parse(first, last, &builder);
   if (!parsed) return builder.error.value_or(error_at({source.path}, "is not JSON"));
   return Document{std::move(source), std::move(builder.root)};

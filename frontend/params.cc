@@ -10,7 +10,9 @@
 
 namespace mkc {
 
+namespace {
 using Kind = Node::Kind;
+}
 
 Error value_error(const Scope& scope, const Node& value, Place asked_at, const std::string& name,
                   const std::string& message) {

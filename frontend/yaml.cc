@@ -43,9 +43,9 @@ Node plain_scalar(const std::string& text) {
   return string_node(text);
 }
 
-class TreeBuilder : public YAML::EventHandler {
+class YamlTreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const Source& source) : source_(source) {}
+  explicit YamlTreeBuilder(const Source& source) : source_(source) {}
 
   Node root;
 
@@ -159,12 +159,12 @@ class TreeBuilder : public YAML::EventHandler {
 }  // namespace
 
 Result<Document> parse_yaml(Source source) {
-  TreeBuilder builder(source);
+  YamlTreeBuilder builder(source);
   std::istringstream stream(source.text);
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
-    TreeBuilder rest(source);
+    YamlTreeBuilder rest(source);
     if (parser.HandleNextDocument(rest)) {
       return error_in(source, rest.root.place.line, rest.root.place.col, "a second document, expected one");
     }

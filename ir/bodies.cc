@@ -1,15 +1,7 @@
 #include "ir/bodies.h"
 
 namespace mkc {
-namespace {
-
 using enum OperandKind;
-
-bool is_computed(TensorKind kind) {
-  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
-}
-
-}  // namespace
 
 bool fits(OperandKind kind, const Tensor& t) {
   switch (kind) {

@@ -108,12 +108,12 @@ Value fold(const Expr& e, LeafValue leaf_value, ElementOf element_of, Combine co
   return std::move(stack.back());
 }
 
-struct Operator {
+struct Spelling {
   const char* text;  // text between the operands, or the name of a function
   int precedence;    // higher binds tighter; 0: a function
 };
 
-Operator spelling(ExprKind kind) {
+Spelling spelling(ExprKind kind) {
   switch (kind) {
     case ExprKind::kConst:
     case ExprKind::kSymbol:

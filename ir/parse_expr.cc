@@ -10,19 +10,19 @@ namespace {
 constexpr int kMaxDepth = 100;      // nested parentheses
 constexpr size_t kMaxNodes = 1000;  // nodes of one expression
 
-struct Operator {
+struct BinaryOperator {
   const char* text;
   ExprKind kind;
   int precedence;  // higher binds tighter
 };
-constexpr Operator kOperators[] = {
+constexpr BinaryOperator kOperators[] = {
     {"+", ExprKind::kAdd, 1},           {"-", ExprKind::kSub, 1},
     {"*", ExprKind::kMul, 2},           {"floordiv", ExprKind::kFloorDiv, 2},
     {"ceildiv", ExprKind::kCeilDiv, 2}, {"mod", ExprKind::kMod, 2},
 };
 
-const Operator* operator_at(const Token& token) {
-  for (const Operator& op : kOperators)
+const BinaryOperator* operator_at(const Token& token) {
+  for (const BinaryOperator& op : kOperators)
     if (token.is(op.text)) return &op;
   return nullptr;
 }
@@ -45,7 +45,7 @@ Expr Parser::expr() {
 // the left.
 void Parser::operators(Expr& out, int depth, int least_precedence) {
   operand(out, depth);
-  for (const Operator* op = operator_at(peek()); op && op->precedence >= least_precedence;
+  for (const BinaryOperator* op = operator_at(peek()); op && op->precedence >= least_precedence;
        op = operator_at(peek())) {
     take();
     operators(out, depth, op->precedence + 1);

@@ -62,6 +62,11 @@ enum class TensorKind : uint8_t {
   kTable,       // computed once at load from the description (RoPE cosines and sines)
 };
 
+// Tells whether the step computes tensors of this kind.
+inline bool is_computed(TensorKind kind) {
+  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
+}
+
 // How a weight operand of a product is laid out for the loader. Rows are taken `group` at a time from each
 // source in turn; one source keeps its order. The rows are zero-padded to a multiple of kTileRows and cut
 // into tiles of kTileRows x tile columns. See docs/packing.md and runtime/abi/packing.h.

@@ -8,7 +8,7 @@
 namespace mkc {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOperators = {"min", "max", "floordiv", "ceildiv", "mod"};
+constexpr std::array<std::string_view, 5> kWords = {"min", "max", "floordiv", "ceildiv", "mod"};
 
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -45,7 +45,7 @@ bool continues_name(char c) {
 std::string spell_name(std::string_view name) {
   const bool plain = !name.empty() && starts_name(name[0]) &&
                      std::all_of(name.begin(), name.end(), continues_name) &&
-                     std::find(kOperators.begin(), kOperators.end(), name) == kOperators.end();
+                     std::find(kWords.begin(), kWords.end(), name) == kWords.end();
   return plain ? std::string(name) : spell_string(name);
 }
 

@@ -187,10 +187,6 @@ std::string kind_text(const Tensor& tensor) {
   return fmt::format("{} {}", dtype_name(tensor.dtype), keyword(tensor.kind));
 }
 
-bool is_computed(TensorKind kind) {
-  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
-}
-
 Site part_site(const TaskProgram& program, GridId id, Part part, uint32_t position) {
   const TaskGrid& grid = program.grids[id];
   const auto event = [&](EventId e) {

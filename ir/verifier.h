@@ -78,7 +78,6 @@ struct Verifier {
 };
 
 std::string kind_text(const Tensor& tensor);  // "f32 weight"
-bool is_computed(TensorKind kind);  // whether the kind is computed within the step: activations and outputs
 
 // Returns the site of a read, write, wait or notification of a grid.
 Site part_site(const TaskProgram& program, GridId grid, Part part, uint32_t position);

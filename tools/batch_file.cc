@@ -26,34 +26,34 @@ using mkrt::Error;
 using mkrt::Result;
 using mkrt::Status;
 
-constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
+constexpr int32_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr uint32_t kMaxWaiting = 256;  // requests of a pipe that have been read and do not run
 
-// The read() functions set `value` from an optional key. An absent key leaves `value` as it is.
-void read(const mkrt::JsonNode& node, float& value) {
+// The read_field() functions set `value` from an optional key. An absent key leaves `value` as it is.
+void read_field(const mkrt::JsonNode& node, float& value) {
   if (node.is_null()) return;
   if (!node.raw().is_number()) return node.fail_expected("a number");
   constexpr double kLargest = std::numeric_limits<float>::max();
   value = static_cast<float>(std::clamp(node.raw().get<double>(), -kLargest, kLargest));
 }
 
-void read(const mkrt::JsonNode& node, uint32_t& value, int32_t max = kMax) {
+void read_field(const mkrt::JsonNode& node, uint32_t& value, int32_t max = kMaxInt32) {
   if (!node.is_null()) value = static_cast<uint32_t>(node.integer(max));
 }
 
-void read(const mkrt::JsonNode& node, uint64_t& value) {
+void read_field(const mkrt::JsonNode& node, uint64_t& value) {
   if (node.is_null()) return;
   if (!node.raw().is_number_unsigned()) return node.fail_expected("an integer from 0 to 2^64 - 1");
   value = node.raw().get<uint64_t>();
 }
 
 void read_sampling(const mkrt::JsonNode& node, mkrt::MkSampling& sampling) {
-  read(node.optional("temperature"), sampling.temperature);
-  read(node.optional("top_k"), sampling.top_k);
-  read(node.optional("top_p"), sampling.top_p);
-  read(node.optional("min_p"), sampling.min_p);
-  read(node.optional("repetition_penalty"), sampling.repetition_penalty);
-  read(node.optional("seed"), sampling.seed);
+  read_field(node.optional("temperature"), sampling.temperature);
+  read_field(node.optional("top_k"), sampling.top_k);
+  read_field(node.optional("top_p"), sampling.top_p);
+  read_field(node.optional("min_p"), sampling.min_p);
+  read_field(node.optional("repetition_penalty"), sampling.repetition_penalty);
+  read_field(node.optional("seed"), sampling.seed);
   const mkrt::JsonNode logprobs = node.optional("logprobs");
   if (!logprobs.is_null()) sampling.logprobs = 1 + static_cast<uint32_t>(logprobs.integer(mkrt::kMaxTop));
 }
@@ -61,17 +61,17 @@ void read_sampling(const mkrt::JsonNode& node, mkrt::MkSampling& sampling) {
 void read_bias(const mkrt::JsonNode& node, mkrt::BiasSettings& bias) {
   if (const mkrt::JsonNode biases = node.optional("logit_bias"); !biases.is_null())
     bias.logit_bias = read_logit_bias(biases, double{mkrt::kMaxBias});
-  read(node.optional("presence_penalty"), bias.presence_penalty);
-  read(node.optional("frequency_penalty"), bias.frequency_penalty);
-  read(node.optional("min_tokens"), bias.min_new_tokens);
+  read_field(node.optional("presence_penalty"), bias.presence_penalty);
+  read_field(node.optional("frequency_penalty"), bias.frequency_penalty);
+  read_field(node.optional("min_tokens"), bias.min_new_tokens);
   if (const mkrt::JsonNode ids = node.optional("allowed_token_ids"); !ids.is_null())
     bias.allowed_ids = read_ids(ids);
 }
 
 // Reads what the engine does with the request.
 void read_schedule(const mkrt::JsonNode& node, mkrt::Request& request) {
-  read(node.optional("max_new_tokens"), request.max_new_tokens);
-  read(node.optional("arrive_at_step"), request.arrive_at_step);
+  read_field(node.optional("max_new_tokens"), request.max_new_tokens);
+  read_field(node.optional("arrive_at_step"), request.arrive_at_step);
   if (const mkrt::JsonNode priority = node.optional("priority"); !priority.is_null())
     request.priority = static_cast<int32_t>(read_integer(priority, INT32_MIN, INT32_MAX));
   if (const mkrt::JsonNode ids = node.optional("stop_token_ids"); !ids.is_null())
@@ -90,7 +90,7 @@ void read_input(const mkrt::JsonNode& node, std::string_view text, BatchLine& li
                                               : "all"));
   if (!prompt.is_null()) line.prompt = prompt.string();
   if (!ids.is_null())
-    for (const mkrt::JsonNode& id : ids.items()) line.request.prompt.push_back(id.integer(kMax));
+    for (const mkrt::JsonNode& id : ids.items()) line.request.prompt.push_back(id.integer(kMaxInt32));
   if (messages.is_null()) return;
   check_messages(messages);
   // Templates see the keys of a message in their order.

@@ -11,10 +11,10 @@
 namespace mkc {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{256} << 20;
+constexpr size_t kMaxTextBytes = size_t{256} << 20;
 
 Status check(const std::string& path, bool json) {
-  const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxBytes);
+  const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxTextBytes);
   if (!text.ok()) return text.error();
   Places places;
   const Result<Module> module = parse_mkir(text.value(), path, &places);

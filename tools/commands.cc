@@ -17,7 +17,7 @@
 namespace mkc {
 namespace {
 
-constexpr double kMaxSeconds = 86400;
+constexpr double kMaxSearchSeconds = 86400;
 constexpr uint32_t kMaxEvaluations = 1'000'000'000;
 
 // Returns the names of choices.
@@ -35,9 +35,9 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
         search = SearchBudget{};
         if (text == "3") return;
         if (!text.starts_with("3=") || !CLI::detail::lexical_cast(text.substr(2), search->seconds) ||
-            !(search->seconds > 0 && search->seconds <= kMaxSeconds))
+            !(search->seconds > 0 && search->seconds <= kMaxSearchSeconds))
           throw CLI::ValidationError(
-              "-O", fmt::format("found {}, expected 3 or 3=SECONDS, at most {}", text, kMaxSeconds));
+              "-O", fmt::format("found {}, expected 3 or 3=SECONDS, at most {}", text, kMaxSearchSeconds));
       },
       "3 or 3=SECONDS: search for placements, products to split, wgmma_from and ring that simulated steps "
       "are shorter with, 10 seconds at most");

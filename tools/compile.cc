@@ -34,7 +34,7 @@ struct CompileArguments {
 const std::vector<std::string> kKinds{"yaml", "ops",      "tasks", "schedule", "dot",
                                       "llvm", "manifest", "ptx",   "cubin",    "so"};
 
-std::string text_of(const Module& module) {
+std::string mkir_text(const Module& module) {
   return std::visit([](const auto& level) { return print(level); }, module);
 }
 
@@ -91,7 +91,7 @@ Status emit_level(const CompileArguments& a, Compilation& c) {
     };
     return put_text(a.output, std::visit(dot, c.module));
   }
-  return put_text(a.output, text_of(c.module));
+  return put_text(a.output, mkir_text(c.module));
 }
 
 // Runs all passes and writes LLVM IR, manifest or PTX.
@@ -175,7 +175,7 @@ Status compile(const CompileArguments& a) {
   const auto observe = [&](const Pass& pass, const Compilation& now) -> Status {
     for (const std::string& name : a.print_after)
       if (name == pass.name || name == "all") {
-        print_err("// after {}: {}\n{}", pass.name, pass.does, text_of(now.module));
+        print_err("// after {}: {}\n{}", pass.name, pass.does, mkir_text(now.module));
         break;
       }
     return {};

@@ -10,13 +10,13 @@
 namespace mkc {
 namespace {
 
-ValueKind machines() {
+ValueKind kind_of_machine() {
   ValueKind kind{.names = machine_names(), .files = true};
   kind.names.emplace_back("native");
   return kind;
 }
 
-ValueKind target_names() {
+ValueKind kind_of_target() {
   ValueKind kind;
   for (const Target& target : targets()) kind.names.push_back(target.name);
   kind.names.emplace_back("native");
@@ -38,10 +38,10 @@ ValueKind pass_names() {
 
 // Returns the table of all commands, with the names that each type of value has.
 OptionTable full_table(const CLI::App& app) {
-  return table_of(app, {{"MACHINE", machines()},
+  return table_of(app, {{"MACHINE", kind_of_machine()},
                         {"FEATURES", features()},
                         {"PASS", pass_names()},
-                        {"TARGET", target_names()}});
+                        {"TARGET", kind_of_target()}});
 }
 
 }  // namespace

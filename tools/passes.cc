@@ -163,11 +163,11 @@ Status check_module(const Pass& pass, const Compilation& c) {
 }
 
 Status run_pass(const Pass& pass, Compilation& c, PassTime& time) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  using PassClock = std::chrono::steady_clock;
+  const PassClock::time_point begin = PassClock::now();
   Status status = pass.run(c);
   if (status.ok() && *pass.makes) status = check_module(pass, c);
-  time.ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  time.ms = std::chrono::duration<double, std::milli>(PassClock::now() - begin).count();
   return status;
 }
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace mkc {
+
+constexpr uint64_t kMega = 1'000'000;  // bytes that progress counts as one MB
 
 // ProgressLine is a line of standard error that is rewritten in place, and erased when it ends. Nothing is
 // written unless standard error is a terminal. Other output must wait for clear().

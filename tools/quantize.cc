@@ -20,7 +20,6 @@ namespace {
 
 using namespace quantize;
 
-constexpr uint64_t kMega = 1'000'000;
 constexpr uint32_t kMaxThreads = 1024;
 
 struct Arguments {

@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kMax = 1u << 30;
+constexpr uint32_t kMaxCount = 1u << 30;
 constexpr uint64_t kMaxMs = 1'000'000'000;  // eleven days
 
 Status check_sampling_flags(const SamplingFlags& flags) {
@@ -66,14 +66,14 @@ CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
 
 std::vector<CLI::Option*> add_page_options(CLI::App& command, RunArguments& a) {
   return {
-      add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMax,
+      add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMaxCount,
                             "positions of a page of the cache: 16 (default), 32 or 64"),
-      add_integer<uint32_t>(command, "--pages", a.pages, 1, kMax,
+      add_integer<uint32_t>(command, "--pages", a.pages, 1, kMaxCount,
                             "of the cache; default: for all requests that can run at once, at their longest"),
       command.add_flag_callback(
           "--no-prefix-cache", [&a] { a.prefix_cache = false; },
           "feed every prompt whole; default: requests share the pages of equal prefixes"),
-      add_integer<uint32_t>(command, "--max-rows-beside-decodes", a.max_rows_beside_decodes, 0, kMax,
+      add_integer<uint32_t>(command, "--max-rows-beside-decodes", a.max_rows_beside_decodes, 0, kMaxCount,
                             "rows of prompts in a step that also decodes; default 0: as many as fit"),
   };
 }
@@ -87,7 +87,7 @@ std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& a) 
 }
 
 void add_new_tokens_option(CLI::App& command, RunArguments& a, const std::string& help) {
-  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMax, help);
+  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMaxCount, help);
 }
 
 void add_launch_options(CLI::App& command, RunArguments& a) {

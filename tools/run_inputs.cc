@@ -17,8 +17,6 @@
 namespace mkc {
 namespace {
 
-constexpr uint64_t kMega = 1'000'000;
-
 // Checks that the cache's pages fit in memory together with weights and workspace. The pages of a single
 // prompt are not counted, because its context needs far less.
 Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {

@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-struct Options {
+struct SimulateCommand {
   StepOptions step;
   bool json = false;
   bool no_run_ahead = false, no_fusion = false;
@@ -56,7 +56,7 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
   part("finish", path.finish_ns, "reductions, stores, barriers");
 }
 
-Status run(const Options& options) {
+Status run(const SimulateCommand& options) {
   if (Status status = check_output(options.trace, options.step.model); !status.ok()) return status;
   SimulateOptions how = {
       .stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead, .fused = !options.no_fusion};
@@ -82,7 +82,7 @@ Status run(const Options& options) {
 
 void add_simulate(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("simulate", "how long a step would take, by a model of the machine");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateCommand>();
   add_step_options(*command, options->step);
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--no-run-ahead", options->no_run_ahead,

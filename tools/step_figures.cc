@@ -8,7 +8,7 @@
 namespace mkc {
 namespace {
 
-nlohmann::ordered_json path_json(const SimulatedStep& step) {
+nlohmann::ordered_json path_shares(const SimulatedStep& step) {
   const PathTimes times = path_times(step.simulation, step.compilation.schedule().program);
   nlohmann::ordered_json path = {{"signal", times.signal_ns / 1e3},
                                  {"start", times.start_ns / 1e3},
@@ -50,7 +50,7 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range
           {"memory_bytes", c.machine.memory_bytes},
           {"padding_bytes", s.padding_bytes},
           {"stream_idle_us", idle},
-          {"critical_path_us", path_json(step)}};
+          {"critical_path_us", path_shares(step)}};
 }
 
 }  // namespace mkc

@@ -10,13 +10,14 @@
 namespace mkc {
 namespace {
 
-struct Options {
+struct TraceCommand {
   ModelRequest model;
   std::string file, output;
   bool json = false;
 };
 
-void print_times(const SimulatedStep& step, const mkrt::Trace& trace, const std::vector<PurposeTime>& rows) {
+void print_purposes(const SimulatedStep& step, const mkrt::Trace& trace,
+                    const std::vector<PurposeTime>& rows) {
   print_out("{} on {}, {}; {} stamps lost\n", trace.model, trace.device, symbols_text(step),
             lost_stamps(trace));
   print_out("{:<14}{:>12}{:>14}\n", "", trace.timed ? "measured us" : "stamps", "simulated us");
@@ -24,7 +25,8 @@ void print_times(const SimulatedStep& step, const mkrt::Trace& trace, const std:
     print_out("{:<14}{:>12.1f}{:>14.1f}\n", name, found, predicted);
 }
 
-void print_json(const SimulatedStep& step, const mkrt::Trace& trace, const std::vector<PurposeTime>& rows) {
+void print_purposes_json(const SimulatedStep& step, const mkrt::Trace& trace,
+                         const std::vector<PurposeTime>& rows) {
   nlohmann::ordered_json times;
   for (const auto& [name, found, predicted] : rows)
     times[name] = {{trace.timed ? "measured_us" : "stamps", found}, {"simulated_us", predicted}};
@@ -36,7 +38,7 @@ void print_json(const SimulatedStep& step, const mkrt::Trace& trace, const std::
   print_out("{}\n", out.dump(1));
 }
 
-Status run(const Options& o) {
+Status run(const TraceCommand& o) {
   if (Status status = check_output(o.output, o.model); !status.ok()) return status;
   const Result<TracedStep> traced = traced_step(o.model, o.file);
   if (!traced.ok()) return traced.error();
@@ -44,7 +46,7 @@ Status run(const Options& o) {
   const TaskProgram& program = step.compilation.schedule().program;
   const std::vector<Timeline> timelines{timeline_of(trace), timeline_of(step)};
   const std::vector<PurposeTime> rows = purpose_times(timelines[0], timelines[1], program);
-  (o.json ? print_json : print_times)(step, trace, rows);
+  (o.json ? print_purposes_json : print_purposes)(step, trace, rows);
   if (o.output.empty()) return {};
   const std::string text = chrome_trace(timelines, program);
   return put_out(o.output, std::as_bytes(std::span(text)), true);
@@ -54,7 +56,7 @@ Status run(const Options& o) {
 
 void add_trace(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("trace", "what a traced kernel did when, beside the simulated step");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TraceCommand>();
   add_model_options(*command, o->model);
   command->add_option("FILE", o->file, "written by mkc run --trace or mkrun --trace")
       ->type_name("FILE")

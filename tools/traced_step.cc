@@ -12,10 +12,10 @@
 namespace mkc {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 30;
+constexpr size_t kMaxTraceBytes = size_t{1} << 30;
 
 Result<mkrt::Trace> read_trace(const std::string& file) {
-  const mkrt::Result<std::string> text = mkrt::read_text(file, kMaxBytes);
+  const mkrt::Result<std::string> text = mkrt::read_text(file, kMaxTraceBytes);
   if (!text.ok()) return text.error();
   return mkrt::parse_trace(text.value(), file);
 }

@@ -13,6 +13,11 @@
 
 namespace mkrt {
 
+// Returns bytes as text. The bytes must outlive it.
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // FileStamp tells versions of a file apart. The system sets `changed_ns` at each write, and no program can
 // set it back, unlike `modified_ns`.
 struct FileStamp {

@@ -25,7 +25,7 @@ Registers ask(uint32_t leaf) {
 }
 
 // Returns the registers' bytes as text, up to a zero, without spaces around it.
-std::string text_of(const std::vector<uint32_t>& registers) {
+std::string registers_text(const std::vector<uint32_t>& registers) {
   std::string text(registers.size() * sizeof(uint32_t), '\0');
   std::memcpy(text.data(), registers.data(), text.size());
   text = text.c_str();
@@ -39,7 +39,7 @@ std::string brand() {
     const Registers r = ask(leaf);
     words.insert(words.end(), {r.a, r.b, r.c, r.d});
   }
-  const std::string name = text_of(words);
+  const std::string name = registers_text(words);
   return name.empty() ? "processor" : name;
 }
 
@@ -48,7 +48,8 @@ std::string model() {
   uint32_t family = version.a >> 8 & 15, number = version.a >> 4 & 15;
   if (family == 6 || family == 15) number += (version.a >> 16 & 15) << 4;
   if (family == 15) family += version.a >> 20 & 255;
-  return fmt::format("{}-{}-{}-{}", text_of({vendor.b, vendor.d, vendor.c}), family, number, version.a & 15);
+  return fmt::format("{}-{}-{}-{}", registers_text({vendor.b, vendor.d, vendor.c}), family, number,
+                     version.a & 15);
 }
 
 std::vector<std::string> supported() {

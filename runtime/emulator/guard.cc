@@ -68,16 +68,16 @@ struct Guard::State {
 
 namespace {
 
-thread_local Guard::State* state = nullptr;
+thread_local Guard::State* guarded = nullptr;
 
 // The two functions run on the fiber's own stack, from its top on: the fiber's frames are not needed any
 // more.
 void end_at_wild_address() {
-  record_misuse(fmt::format("touches {:#x}, where there is no memory", state->wild_address));
+  record_misuse(fmt::format("touches {:#x}, where there is no memory", guarded->wild_address));
   abandon();
 }
 void end_without_wait() {
-  record_misuse(fmt::format("waits for nothing during {} ms of the processor", state->patience_ms));
+  record_misuse(fmt::format("waits for nothing during {} ms of the processor", guarded->patience_ms));
   abandon();
 }
 
@@ -93,18 +93,18 @@ void leave(const Fiber& fiber, void* context, void (*end)()) {
 // later tick finds it there.
 bool is_in_kernel(const void* context) {
   const auto at = static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-  return std::ranges::none_of(state->loaded, [at](const Range& r) { return at >= r.begin && at < r.end; });
+  return std::ranges::none_of(guarded->loaded, [at](const Range& r) { return at >= r.begin && at < r.end; });
 }
 
 void tick(void* context) {
   const Fiber* fiber = running_fiber();
   const bool same =
-      fiber != nullptr && fiber->worker == state->worker && fiber->worker->steps == state->steps;
-  state->ticks = same ? state->ticks + 1 : 0;
+      fiber != nullptr && fiber->worker == guarded->worker && fiber->worker->steps == guarded->steps;
+  guarded->ticks = same ? guarded->ticks + 1 : 0;
   if (fiber == nullptr) return;
-  state->worker = fiber->worker;
-  state->steps = fiber->worker->steps;
-  if (state->ticks >= kTicks && is_in_kernel(context)) leave(*fiber, context, end_without_wait);
+  guarded->worker = fiber->worker;
+  guarded->steps = fiber->worker->steps;
+  if (guarded->ticks >= kTicks && is_in_kernel(context)) leave(*fiber, context, end_without_wait);
 }
 
 // Passes a fault to the earlier handler. The access is made again and reaches that handler.
@@ -125,13 +125,13 @@ void pass_timer(int number, siginfo_t* info, void* context) {
 
 void handle(int number, siginfo_t* info, void* context) {
   if (number == SIGVTALRM) {
-    if (info->si_code != SI_TIMER || info->si_ptr != &state) return pass_timer(number, info, context);
-    if (state != nullptr) tick(context);  // null: the guard of a late tick no longer exists
+    if (info->si_code != SI_TIMER || info->si_ptr != &guarded) return pass_timer(number, info, context);
+    if (guarded != nullptr) tick(context);  // null: the guard of a late tick no longer exists
     return;
   }
-  const Fiber* fiber = state != nullptr ? running_fiber() : nullptr;
+  const Fiber* fiber = guarded != nullptr ? running_fiber() : nullptr;
   if (fiber == nullptr) return pass_fault(number, info);
-  state->wild_address = reinterpret_cast<uintptr_t>(info->si_addr);
+  guarded->wild_address = reinterpret_cast<uintptr_t>(info->si_addr);
   leave(*fiber, context, end_at_wild_address);
 }
 
@@ -157,7 +157,7 @@ void handle(int number, siginfo_t* info, void* context) {
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGVTALRM;
-  event.sigev_value.sival_ptr = &state;
+  event.sigev_value.sival_ptr = &guarded;
   event._sigev_un._tid = gettid();
   timer_t timer;
   if (patience_ms == 0 || timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) != 0) return {};
@@ -181,7 +181,7 @@ Guard::Guard([[maybe_unused]] uint32_t patience_ms) {
   state_->loaded = loaded_code();
   const stack_t stack{state_->stack, 0, kHandlerStackBytes};
   sigaltstack(&stack, &state_->stack_before);
-  state = state_.get();
+  guarded = state_.get();
   install();
   state_->timer = start_ticks(patience_ms);
 #endif
@@ -190,7 +190,7 @@ Guard::Guard([[maybe_unused]] uint32_t patience_ms) {
 Guard::~Guard() {
   if (!state_) return;
   if (state_->timer) timer_delete(*state_->timer);
-  state = nullptr;
+  guarded = nullptr;
   sigaltstack(&state_->stack_before, nullptr);
   munmap(state_->stack, kHandlerStackBytes);
 }

@@ -10,16 +10,13 @@
 #include <thread>
 
 #include "runtime/abi/packing.h"
+#include "runtime/base/file.h"
 #include "runtime/session/weights.h"
 
 namespace mkrt {
 namespace {
 
 constexpr int kFormat = 1;  // counts up when the meaning of kept bytes changes, apart from packed layouts
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // Probe is a small weight of two sources, of more than two tiles, whose elements all differ as far as their
 // type allows.
@@ -86,7 +83,7 @@ Result<std::string> probe_layout(Device& device, Element element) {
   if (status.ok()) status = device.read(packed, memory.value());
   device.release(memory.value());
   if (!status.ok()) return status.error();
-  return hash_hex(text_of(packed));
+  return hash_hex(as_text(packed));
 }
 
 // Returns hashes of the layouts of all types that the manifest's weights have. A packed probe tells more than
@@ -117,7 +114,7 @@ std::string arena_of(const Manifest& manifest) {
 std::string_view header_of(const MappedFile& file) {
   uint64_t bytes = 0;
   std::memcpy(&bytes, file.bytes.data(), sizeof(bytes));
-  return text_of(file.bytes.first(sizeof(bytes) + bytes));
+  return as_text(file.bytes.first(sizeof(bytes) + bytes));
 }
 
 }  // namespace
@@ -138,7 +135,7 @@ Result<KeptKey> kept_key(Device& device, const Manifest& manifest, const Checkpo
     versions += fmt::format("{} {} {} {} {}\n", s.inode, s.bytes, s.modified_ns, s.changed_ns,
                             hash_hex(header_of(file)));
   }
-  versions += hash_hex(text_of(checkpoint.config.bytes));  // tells how zero points are stored
+  versions += hash_hex(as_text(checkpoint.config.bytes));  // tells how zero points are stored
   return KeptKey{hash_hex(place), hash_hex(place + versions)};
 }
 

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
 
 namespace mkrt {
@@ -26,10 +27,6 @@ struct Header {
 };
 constexpr uint64_t kLargePageBytes = uint64_t{2} << 20;  // a large page
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 std::span<const std::byte> chunk_of(std::span<const std::byte> arena, size_t i) {
   return arena.subspan(i * kChunkBytes, std::min(kChunkBytes, arena.size() - i * kChunkBytes));
@@ -63,7 +60,7 @@ bool is_whole(std::span<const std::byte> arena, const std::vector<std::string>& 
   for_each(hashes.size(), [&](size_t i, std::vector<std::byte>&) {
     const std::span<const std::byte> chunk = chunk_of(arena, i);
     madvise(const_cast<std::byte*>(chunk.data()), chunk.size(), MADV_POPULATE_READ);
-    if (hash_hex(text_of(chunk)) != hashes[i]) whole = false;
+    if (hash_hex(as_text(chunk)) != hashes[i]) whole = false;
   });
   return whole;
 }
@@ -119,7 +116,7 @@ Result<Contents> read_contents(const MappedFile& file) {
     return fail(fmt::format("is of version {}, expected {}", header.version, expected.version));
   if (header.text_bytes > file.bytes.size() - sizeof(header))
     return fail(fmt::format("has {} bytes, expected more: truncated", file.bytes.size()));
-  const std::string_view text = text_of(file.bytes.subspan(sizeof(header), header.text_bytes));
+  const std::string_view text = as_text(file.bytes.subspan(sizeof(header), header.text_bytes));
   if (hash_hex(text) != std::string_view(header.text_hash, sizeof(header.text_hash)))
     return fail("has a damaged header");
   return from_text(text, file.path);
@@ -146,7 +143,7 @@ Result<std::vector<std::string>> write_arena(const FileWriter& file, uint64_t at
       if (status.ok()) status = device.read(chunk, arena + begin);
       if (!status.ok()) return;
     }
-    hashes[i] = hash_hex(text_of(chunk));
+    hashes[i] = hash_hex(as_text(chunk));
     const Status written = file.write(chunk, at + begin);
     const std::lock_guard lock(turn);
     if (!written.ok()) status = written;

@@ -27,17 +27,14 @@ std::vector<Along> dims_of(Context& c, GridId g, const Access& access) {
   return dims;
 }
 
-bool is_computed(const Tensor& tensor) {
-  return tensor.kind == TensorKind::kActivation || tensor.kind == TensorKind::kOutput;
-}
-
 std::vector<Uses> uses_of(Context& c) {
   std::vector<Uses> uses(c.p.tensors.size());
   for (GridId g : c.p.grids.ids()) {
     for (const Access& a : c.p.grids[g].reads)
-      if (is_computed(c.p.tensors[a.tensor])) uses[a.tensor.index].reads.push_back({g, &a, dims_of(c, g, a)});
+      if (is_computed(c.p.tensors[a.tensor].kind))
+        uses[a.tensor.index].reads.push_back({g, &a, dims_of(c, g, a)});
     for (const Access& a : c.p.grids[g].writes)
-      if (is_computed(c.p.tensors[a.tensor]))
+      if (is_computed(c.p.tensors[a.tensor].kind))
         uses[a.tensor.index].writes.push_back({g, &a, dims_of(c, g, a)});
   }
   return uses;
@@ -183,7 +180,7 @@ Status check_accesses(Context& c, const Sources& sources, const Order& order) {
     }
   const std::vector<Uses> uses = uses_of(c);
   for (TensorId t : c.p.tensors.ids())
-    if (is_computed(c.p.tensors[t]))
+    if (is_computed(c.p.tensors[t].kind))
       if (Status status = check_tensor(c, sources, order, t, uses[t.index]); !status.ok()) return status;
   return {};
 }

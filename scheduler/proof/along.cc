@@ -7,7 +7,7 @@
 namespace mkc::proof {
 namespace {
 
-constexpr int64_t kMaxWalked = 1 << 20;
+constexpr int64_t kMaxLength = 1 << 20;
 
 // Tells whether the expression mentions no symbol, and no coordinate except `coord`.
 bool depends_only_on(const Expr& e, uint32_t coord) {
@@ -90,7 +90,7 @@ std::optional<int64_t> constant_extent(const TaskGrid& grid, uint32_t coord) {
   };
   if (!std::all_of(extent.nodes.begin(), extent.nodes.end(), is_leaf_constant)) return std::nullopt;
   const int64_t value = evaluate(extent, {});
-  return value <= kMaxWalked ? std::optional(std::max<int64_t>(0, value)) : std::nullopt;
+  return value <= kMaxLength ? std::optional(std::max<int64_t>(0, value)) : std::nullopt;
 }
 
 Along along(Context& c, GridId g, const Range& range, const Expr& dim) {

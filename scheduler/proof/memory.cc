@@ -11,7 +11,7 @@
 namespace mkc::proof {
 namespace {
 
-constexpr int64_t kMaxWalked = 1 << 16;
+constexpr int64_t kMaxShapes = 1 << 16;
 
 uint64_t elements_at(const Tensor& tensor, const std::vector<int64_t>& symbols) {
   uint64_t elements = 1;
@@ -31,10 +31,10 @@ uint64_t max_elements(const Context& c, const Tensor& tensor) {
   int64_t values = 1;
   for (const uint32_t s : symbols) {
     const Bounds& b = c.at_symbols.symbols[s];
-    values = b.hi - b.lo >= kMaxWalked / values ? kMaxWalked + 1 : values * (b.hi - b.lo + 1);
-    if (values > kMaxWalked) break;
+    values = b.hi - b.lo >= kMaxShapes / values ? kMaxShapes + 1 : values * (b.hi - b.lo + 1);
+    if (values > kMaxShapes) break;
   }
-  if (values > kMaxWalked) {
+  if (values > kMaxShapes) {
     uint64_t elements = 1;
     for (const Expr& dim : tensor.shape)
       elements *= static_cast<uint64_t>(std::max<int64_t>(0, upper_bound(dim, c.at_symbols)));

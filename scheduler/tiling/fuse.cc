@@ -9,9 +9,6 @@
 namespace mkc {
 namespace {
 
-// kPairedRows rows of gate, then as many of up, make one strip of a gate/up weight.
-constexpr int64_t kPairedRows = kTileRows / 2;
-
 // ProductPattern is a product of the weights of `linears`, which share their input. `epilogue` is the op that
 // reads their results, or an invalid id. The `out` of its grid is the result of the last of its ops.
 struct ProductPattern {

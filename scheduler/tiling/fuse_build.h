@@ -8,6 +8,9 @@
 
 namespace mkc {
 
+// kPairedRows rows of gate, then as many of up, make one strip of a gate/up weight.
+constexpr int64_t kPairedRows = kTileRows / 2;
+
 // RouteTables has the tensors of the program in which a route grid tells its layer's experts about their
 // rows.
 struct RouteTables {

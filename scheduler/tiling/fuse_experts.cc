@@ -7,8 +7,6 @@
 namespace mkc {
 namespace {
 
-// kPairedRows rows of gate, then as many of up, make one strip of a gate/up weight.
-constexpr int64_t kPairedRows = kTileRows / 2;
 static_assert(kMaxStrips == mkrt::kBlockStrips);
 
 // Returns the strips of a task: as many as are multiplied together. Larger tasks must not give the busiest

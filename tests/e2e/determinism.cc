@@ -1,8 +1,6 @@
 // These tests check that bits do not depend on how a step is run.
 #include <doctest/doctest.h>
 
-#include <cstring>
-
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
 #include "tests/unit/temp_dir.h"
@@ -20,11 +18,6 @@ reference::Model weights(reference::Type type) {
   shape.type = type;
   shape.hidden = 72;
   return reference::random_model(shape, 23);
-}
-
-bool same_bits(const Model::Output& a, const Model::Output& b) {
-  return a.tokens == b.tokens && a.logits.size() == b.logits.size() &&
-         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0;
 }
 
 TEST_CASE("workers, threads, seeds, the kind of copies and quick code change no bit") {

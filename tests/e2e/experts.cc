@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
@@ -84,11 +83,6 @@ TEST_CASE("a written checkpoint of experts reads back as the same model") {
   CHECK(logits_of(read, kIds) == logits_of(model, kIds));
 }
 
-bool same_bits(const test::Model::Output& a, const test::Model::Output& b) {
-  return a.tokens == b.tokens && a.logits.size() == b.logits.size() &&
-         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0;
-}
-
 TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit of a model of experts") {
   for (const auto& [family, type] : {std::pair{"qwen3_moe", reference::Type::kF32},
                                      {"qwen3_moe", reference::Type::kBf16},
@@ -106,18 +100,18 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
       mkrt::EmulatorDeviceOptions options;
       options.seed = seed;
       options.os_threads = static_cast<uint32_t>(seed);
-      CHECK(same_bits(four.generate(kIds, 3, options), expected));
+      CHECK(test::same_bits(four.generate(kIds, 3, options), expected));
     }
-    CHECK(same_bits(test::Model(model, {3, true, false, 4}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(model, {3, false, true, 16}).generate(kIds, 3), expected));
+    CHECK(test::same_bits(test::Model(model, {3, true, false, 4}).generate(kIds, 3), expected));
+    CHECK(test::same_bits(test::Model(model, {3, false, true, 16}).generate(kIds, 3), expected));
     if (!all) continue;  // the emulator meets the settings below once
     for (const uint32_t workers : {1u, 7u})
-      CHECK(same_bits(test::Model(model, {workers, true, false, 16}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(model, {3, true, true, 16}).generate(kIds, 3), expected));
+      CHECK(test::same_bits(test::Model(model, {workers, true, false, 16}).generate(kIds, 3), expected));
+    CHECK(test::same_bits(test::Model(model, {3, true, true, 16}).generate(kIds, 3), expected));
     for (const bool bulk_copy : {true, false}) {
       test::Build claimed{3, bulk_copy, bulk_copy, 16};
       claimed.scheduler = Scheduler::kDynamic;
-      CHECK(same_bits(test::Model(model, claimed).generate(kIds, 3), expected));
+      CHECK(test::same_bits(test::Model(model, claimed).generate(kIds, 3), expected));
     }
   }
 }

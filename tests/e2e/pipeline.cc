@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/unit/temp_dir.h"
 
@@ -94,6 +95,11 @@ Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_t
   generation.logits = &out.logits;
   out.tokens = value_of(mkrt::generate(opened.session, prompt, generation));
   return out;
+}
+
+bool same_bits(const Model::Output& a, const Model::Output& b) {
+  return a.tokens == b.tokens && a.logits.size() == b.logits.size() &&
+         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0;
 }
 
 std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {

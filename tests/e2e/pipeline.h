@@ -74,6 +74,9 @@ class Model {
   bool race_;
 };
 
+// Tells whether tokens and the bits of all logits are equal.
+bool same_bits(const Model::Output& a, const Model::Output& b);
+
 // Returns token ids without meaning, which differ for each length.
 std::vector<int32_t> prompt_of(size_t length, uint64_t vocab);
 

@@ -25,14 +25,14 @@ int ceil_of(int value, int by) {
 }
 
 template <class T>
-void append(std::string& bytes, T value) {
+void append_bytes(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
 void append_number(std::string& bytes, double value, Type type) {
-  if (type == Type::kF32) append(bytes, static_cast<float>(value));
-  if (type == Type::kF16) append(bytes, static_cast<_Float16>(value));
-  if (type == Type::kBf16) append(bytes, bf16_bits(value));
+  if (type == Type::kF32) append_bytes(bytes, static_cast<float>(value));
+  if (type == Type::kF16) append_bytes(bytes, static_cast<_Float16>(value));
+  if (type == Type::kBf16) append_bytes(bytes, bf16_bits(value));
 }
 
 const char* type_in_file(Type type) {
@@ -99,7 +99,7 @@ std::string words_of(int words, int n, const std::function<int(int word, int i)>
   for (int word = 0; word < words; ++word) {
     uint32_t bits = 0;
     for (int i = 0; i < n; ++i) bits |= static_cast<uint32_t>(number(word, i)) << 32 / n * i;
-    append(bytes, bits);
+    append_bytes(bytes, bits);
   }
   return bytes;
 }
@@ -121,7 +121,7 @@ struct Writer {
   void e4m3() {
     std::string bytes;
     for (int row = 0; row < g.rows; ++row)
-      for (int col = 0; col < g.cols; ++col) append(bytes, e4m3_bits(to_e4m3(quotient(row, col))));
+      for (int col = 0; col < g.cols; ++col) append_bytes(bytes, e4m3_bits(to_e4m3(quotient(row, col))));
     out.push_back({name, "F8_E4M3", {g.rows, g.cols}, bytes});
     bytes.clear();
     for (const double scale : scales) append_number(bytes, scale, g.coder.type);
@@ -135,15 +135,15 @@ struct Writer {
     std::string codes, groups, factor;
     for (int row = 0; row < g.rows; ++row)
       for (int col = 0; col < g.cols; col += 2)
-        append(codes, static_cast<uint8_t>(nearest_e2m1(quotient(row, col)) |
-                                           nearest_e2m1(quotient(row, col + 1)) << 4));
+        append_bytes(codes, static_cast<uint8_t>(nearest_e2m1(quotient(row, col)) |
+                                                 nearest_e2m1(quotient(row, col + 1)) << 4));
     for (const double scale : scales)
-      append(groups,
-             coding == kMxfp4 ? static_cast<uint8_t>(std::ilogb(scale) + 127) : e4m3_bits(scale / kFactor));
+      append_bytes(groups, coding == kMxfp4 ? static_cast<uint8_t>(std::ilogb(scale) + 127)
+                                            : e4m3_bits(scale / kFactor));
     out.push_back({name + (coding == kModelopt ? "" : "_packed"), "U8", {g.rows, g.cols / 2}, codes});
     out.push_back({name + "_scale", coding == kMxfp4 ? "U8" : "F8_E4M3", {g.rows, g.grid_cols()}, groups});
     if (coding == kMxfp4) return;
-    append(factor, static_cast<float>(coding == kModelopt ? kFactor : 1 / kFactor));
+    append_bytes(factor, static_cast<float>(coding == kModelopt ? kFactor : 1 / kFactor));
     if (coding == kModelopt) return out.push_back({name + "_scale_2", "F32", {}, factor});
     out.push_back({name + "_global_scale", "F32", {1}, factor});
   }
@@ -155,7 +155,7 @@ struct Writer {
            return integer(word / words, word % words * n + i);
          })});
     std::string shape, numbers;
-    for (const int64_t size : {g.rows, g.cols}) append(shape, size);
+    for (const int64_t size : {g.rows, g.cols}) append_bytes(shape, size);
     const Type type = g.coder.type == Type::kBf16 ? Type::kBf16 : Type::kF16;
     for (const double scale : scales) append_number(numbers, scale, type);
     out.push_back({name + "_shape", "I64", {2}, shape});
@@ -196,7 +196,7 @@ struct Writer {
         append_number(numbers, scales[g.at(row, group * g.block_cols)], Type::kF16);
     out.push_back({module + "scales", "F16", {groups, g.rows}, numbers});
     if (coding == kAwq) return;
-    for (int32_t col = 0; col < g.cols; ++col) append(order, col / g.block_cols);
+    for (int32_t col = 0; col < g.cols; ++col) append_bytes(order, col / g.block_cols);
     out.push_back({module + "g_idx", "I32", {g.cols}, order});
   }
 };

@@ -3,7 +3,7 @@
 namespace reference {
 namespace {
 
-constexpr int kBlock = 32;  // columns that share a scale
+constexpr int kScaleCols = 32;  // columns that share a scale
 
 // Returns [n, cols, rows] of [n, rows, cols].
 std::vector<double> transposed(const std::vector<double>& w, int n, int rows, int cols) {
@@ -30,8 +30,8 @@ std::vector<Coder::Tensor> stacked_tensors(const Coder& coder, const std::string
                                            const std::vector<int>& shape) {
   const std::vector<double> rows = transposed(w, shape[0], shape[1], shape[2]);
   std::vector<Coder::Tensor> out = coder.tensors(name, rows, scales, shape[0] * shape[2], shape[1]);
-  out[0].name = name + "_blocks", out[0].shape = {shape[0], shape[2], shape[1] / kBlock, kBlock / 2};
-  out[1].name = name + "_scales", out[1].shape = {shape[0], shape[2], shape[1] / kBlock};
+  out[0].name = name + "_blocks", out[0].shape = {shape[0], shape[2], shape[1] / kScaleCols, kScaleCols / 2};
+  out[1].name = name + "_scales", out[1].shape = {shape[0], shape[2], shape[1] / kScaleCols};
   return out;
 }
 

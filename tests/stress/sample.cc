@@ -75,6 +75,9 @@ sample:
 end:
   ret void
 }}
+define zeroext i1 @mk_tracing() alwaysinline {{
+  ret i1 false
+}}
 )",
     fmt::arg("worker", sizeof(mk::Worker)), fmt::arg("arguments", sizeof(mk::SampleArgs)),
     fmt::arg("stages", kStages), fmt::arg("input", offsetof(mkrt::MkStep, input)),
@@ -94,7 +97,7 @@ std::unique_ptr<llvm::Module> kernel_module(llvm::LLVMContext& context) {
   REQUIRE_MESSAGE(module, fault.getMessage().str());
   for (const Bitcode& file : device_bitcode()) {
     const std::string_view name = file.name;
-    if (name != "worker" && name != "lists" && name != "sample" && name != "untraced") continue;
+    if (name != "worker" && name != "lists" && name != "sample") continue;
     const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
     std::unique_ptr<llvm::Module> part = checked(llvm::parseBitcodeFile({bytes, file.name}, context));
     for (llvm::Function& f : *part)

@@ -26,20 +26,20 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-struct Answer {
+struct BodyAnswer {
   std::vector<int32_t> tokens;
   std::vector<float> logits;
   size_t vocab = 0;
 };
 
-Result<Answer> answer(const mkrt::Artefact& artefact, mkrt::Device& device,
-                      const std::vector<int32_t>& prompt) {
+Result<BodyAnswer> answer(const mkrt::Artefact& artefact, mkrt::Device& device,
+                          const std::vector<int32_t>& prompt) {
   mkrt::SessionOptions options;
   options.timeout_ns = 3'000'000'000;
   mkrt::Result<mkrt::Session> session =
       mkrt::Session::open(artefact, mkrt::random_weights(kSeed), device, options);
   if (!session.ok()) return session.error();
-  Answer a;
+  BodyAnswer a;
   mkrt::GenerateOptions generation;
   generation.max_new_tokens = kNew;
   generation.logits = &a.logits;
@@ -57,18 +57,18 @@ std::vector<int32_t> prompt_of(const BodyCheck& check) {
 }
 
 // put() writes a file of new tokens and logits, and take() reads one. put() returns the error, or "".
-std::string put(const Answer& a, const std::string& path) {
+std::string put(const BodyAnswer& a, const std::string& path) {
   std::vector<std::byte> bytes(4 * (a.tokens.size() + a.logits.size()));
   std::memcpy(bytes.data(), a.tokens.data(), 4 * a.tokens.size());
   std::memcpy(bytes.data() + 4 * a.tokens.size(), a.logits.data(), 4 * a.logits.size());
   const Status written = mkrt::write_file(path, bytes);
   return written.ok() ? "" : written.error().message;
 }
-Result<Answer> take(const std::string& path, size_t vocab) {
+Result<BodyAnswer> take(const std::string& path, size_t vocab) {
   const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(path);
   if (!file.ok()) return file.error();
   const std::span<const std::byte> bytes = file.value().bytes;
-  Answer a;
+  BodyAnswer a;
   a.vocab = vocab;
   a.tokens.resize(kNew);
   a.logits.resize(bytes.size() / 4 - kNew);
@@ -79,7 +79,7 @@ Result<Answer> take(const std::string& path, size_t vocab) {
 
 // Compares logits row by row and returns the wrong rows, or "". Rows after the first different token are left
 // out, because their inputs differ.
-std::string compare(const Answer& device, const Answer& host, size_t prompt) {
+std::string compare(const BodyAnswer& device, const BodyAnswer& host, size_t prompt) {
   std::string wrong;
   double worst = 0;
   size_t count = 0, rows = host.logits.size() / host.vocab;
@@ -151,7 +151,7 @@ std::string prepare_body(const BodyCheck& check, const std::vector<std::string>&
   const Result<HostArtefact> host = build_for_emulator(on_host.value());
   if (!host.ok()) return host.error().message;
   const std::unique_ptr<mkrt::Device> emulator = mkrt::open_emulator(host.value().kernel.entries, {});
-  const Result<Answer> reference = answer(host.value().artefact, *emulator, prompt_of(check));
+  const Result<BodyAnswer> reference = answer(host.value().artefact, *emulator, prompt_of(check));
   if (!reference.ok()) return "on this processor: " + reference.error().message;
   return put(reference.value(), path + ".reference");
 }
@@ -161,9 +161,9 @@ std::string run_body(const BodyCheck& check, const std::string& path) {
   if (!artefact.ok()) return artefact.error().message;
   mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
   if (!gpu.ok()) return gpu.error().message;
-  const Result<Answer> device = answer(artefact.value(), *gpu.value(), prompt_of(check));
+  const Result<BodyAnswer> device = answer(artefact.value(), *gpu.value(), prompt_of(check));
   if (!device.ok()) return device.error().message;
-  const Result<Answer> reference = take(path + ".reference", device.value().vocab);
+  const Result<BodyAnswer> reference = take(path + ".reference", device.value().vocab);
   return reference.ok() ? compare(device.value(), reference.value(), check.tokens)
                         : reference.error().message;
 }

@@ -30,7 +30,7 @@
 namespace mkc {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kProbeSeconds = 5, kBodySeconds = 20, kMeasureSeconds = 20;
@@ -66,7 +66,7 @@ std::string body_path(const std::string& folder, size_t index) {
   return fmt::format("{}/body-{}", folder, index);
 }
 
-void tell(const json& object) {
+void tell(const ordered_json& object) {
   print_out("{}\n", object.dump());
   std::fflush(stdout);
 }
@@ -101,11 +101,11 @@ class Worker {
   }
 
   enum class Heard { kLine, kEnd, kNothing };
-  Heard hear(json& line, double seconds) {
+  Heard hear(ordered_json& line, double seconds) {
     const Clock::time_point begin = Clock::now();
     for (;;) {
       if (const size_t end = text_.find('\n'); end != std::string::npos) {
-        line = json::parse(text_.substr(0, end), nullptr, false);
+        line = ordered_json::parse(text_.substr(0, end), nullptr, false);
         text_.erase(0, end + 1);
         if (line.is_object()) return Heard::kLine;
         continue;
@@ -196,7 +196,7 @@ class Checks {
     while (next_ < checks_.size()) {
       const Clock::time_point begin = Clock::now();
       const double limit = checks_[next_].limit_s;
-      json line;
+      ordered_json line;
       switch (worker.hear(line, limit)) {
         case Worker::Heard::kNothing:
           return fmt::format("did not end within {} s", limit);
@@ -263,7 +263,7 @@ Status run_checks(const std::string& folder, uint32_t first, const CheckOptions&
   const std::vector<Check> checks = list_checks(engines, options);
   std::optional<Result<std::unique_ptr<Gpu>>> gpu;
   for (size_t i = first; i < checks.size(); ++i) {
-    json line{{"check", checks[i].name}};
+    ordered_json line{{"check", checks[i].name}};
     std::string fault;
     if (checks[i].kind != Check::Kind::kBody && !gpu) gpu = open_gpu(folder);
     if (checks[i].kind == Check::Kind::kBody) {

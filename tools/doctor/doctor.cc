@@ -22,7 +22,7 @@
 namespace mkc {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 struct DoctorArguments {
   CheckOptions checks;
@@ -53,10 +53,10 @@ struct Findings {
 void keep_measured(Findings& f) {
   const std::string path = measured_path(*f.facts);
   if (path.empty() || f.checked->measured.is_null()) return;
-  json file{
+  ordered_json file{
       {"device", f.facts->name}, {"uuid", f.facts->uuid}, {"driver", f.facts->driver}, {"mkc", version()}};
   for (const auto& [key, value] : f.checked->measured.items()) file[key] = value;
-  json failed = json::array();
+  ordered_json failed = ordered_json::array();
   for (const CheckOutcome& c : f.checked->checks)
     if (!c.fault.empty()) failed.push_back(c.name);
   file["failed"] = failed;
@@ -186,20 +186,20 @@ void print_text(const Findings& f) {
 }
 
 void print_json(const Findings& f) {
-  json assemblers = json::array();
+  ordered_json assemblers = ordered_json::array();
   for (const Findings::Candidate& c : f.assemblers)
     assemblers.push_back({{"path", c.path}, {"origin", c.origin}, {"state", c.state}});
-  json out{{"version", version()},
-           {"commit", commit()},
-           {"llvm", llvm_version()},
-           {"targets", target_names()},
-           {"machines", machine_names()},
-           {"assemblers", assemblers},
-           {"looked_at", f.looked_at},
-           {"cache", f.cache},
-           {"gpu", f.gpu},
-           {"default_device", f.facts ? "cuda" : "cpu"},
-           {"processor", processor_json(f.processor)}};
+  ordered_json out{{"version", version()},
+                   {"commit", commit()},
+                   {"llvm", llvm_version()},
+                   {"targets", target_names()},
+                   {"machines", machine_names()},
+                   {"assemblers", assemblers},
+                   {"looked_at", f.looked_at},
+                   {"cache", f.cache},
+                   {"gpu", f.gpu},
+                   {"default_device", f.facts ? "cuda" : "cpu"},
+                   {"processor", processor_json(f.processor)}};
   if (f.facts) {
     const mkrt::DeviceFacts& d = *f.facts;
     out["device"] = {{"uuid", d.uuid},
@@ -216,7 +216,7 @@ void print_json(const Findings& f) {
     out["not_checked"] = f.not_checked;
   }
   if (f.checked) {
-    json checks = json::array();
+    ordered_json checks = ordered_json::array();
     for (const CheckOutcome& c : f.checked->checks)
       checks.push_back({{"name", c.name},
                         {"passed", c.fault.empty()},

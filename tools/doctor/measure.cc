@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kReadThreads = 512, kReadRounds = 1000, kRepeats = 5;
 constexpr uint32_t kStages = 12,
                    kCopyBytes = 16384;  // stages of the bulk copies and their bytes, like a ring's
-constexpr uint64_t kMega = uint64_t{1} << 20;
+constexpr uint64_t kMib = uint64_t{1} << 20;
 constexpr uint64_t kLargest = uint64_t{2} << 30;
 constexpr double kPatience = 0.25;   // the buffer stops growing once a pass over it takes longer, in seconds
 constexpr uint64_t kCacheRatio = 8;  // smallest ratio of buffer to L2 for which the rate is that of memory
@@ -29,15 +29,6 @@ T median(std::vector<T> values) {
   return values[values.size() / 2];
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[16] = "";
-  (void)std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
-  return text;
-}
-
 class Reader {
  public:
   Reader(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) : gpu_(gpu), facts_(facts), bulk_(bulk) {}
@@ -45,8 +36,8 @@ class Reader {
   // Allocates buffers of growing size until a pass over one takes longer than kPatience. The last one is
   // used.
   Status open() {
-    const uint64_t max = std::min(kLargest, facts_.memory_bytes / 4) / kMega * kMega;
-    for (uint64_t bytes = std::min(kMega, max); bytes <= max; bytes *= 8) {
+    const uint64_t max = std::min(kLargest, facts_.memory_bytes / 4) / kMib * kMib;
+    for (uint64_t bytes = std::min(kMib, max); bytes <= max; bytes *= 8) {
       const Result<uint64_t> data = gpu_.allocate(bytes);
       if (!data.ok()) return bytes_ == 0 ? Status(data.error()) : Status();
       const auto begin = std::chrono::steady_clock::now();
@@ -130,11 +121,20 @@ Result<double> signal(Gpu& gpu) {
   return median(samples);
 }
 
-double rounded(double value) {
+double to_hundredths(double value) {
   return value < 100 ? std::round(value * 100) / 100 : std::round(value);
 }
 
 }  // namespace
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[16] = "";
+  (void)std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+  return text;
+}
 
 Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) {
   Measurement m;
@@ -151,7 +151,7 @@ Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk)
   };
   const Result<double> notify = signal(gpu);
   if (!notify.ok()) return notify.error();
-  put("notify_ns", rounded(notify.value()),
+  put("notify_ns", to_hundredths(notify.value()),
       "release add to the acquire load that sees it, nothing outstanding",
       notify.value() >= kMinNotify && notify.value() <= kMaxNotify
           ? ""
@@ -164,21 +164,21 @@ Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk)
   const double peak = peak_bytes_per_ns(facts), stream = rate.value();
   std::string fault;
   if (reader.bytes() < kCacheRatio * facts.l2_bytes)
-    fault = fmt::format("{} MB read, expected {} times the {} MB of L2", reader.bytes() / kMega, kCacheRatio,
-                        facts.l2_bytes / kMega);
+    fault = fmt::format("{} MB read, expected {} times the {} MB of L2", reader.bytes() / kMib, kCacheRatio,
+                        facts.l2_bytes / kMib);
   else if (peak > 0 && (stream < kMinShare * peak || stream > peak))
     fault = fmt::format("{:.1f} bytes/ns, expected {:.1f} to {:.1f}, as memory clock and bus say", stream,
                         kMinShare * peak, peak);
-  put("stream_bytes_per_ns", rounded(stream), fmt::format("{} MB read by all SMs", reader.bytes() / kMega),
-      fault);
+  put("stream_bytes_per_ns", to_hundredths(stream),
+      fmt::format("{} MB read by all SMs", reader.bytes() / kMib), fault);
 
   nlohmann::ordered_json bursts = nlohmann::ordered_json::array();
-  for (uint64_t size = 2 * kMega; size <= 256 * kMega && size <= reader.bytes() / 2; size *= 2) {
+  for (uint64_t size = 2 * kMib; size <= 256 * kMib && size <= reader.bytes() / 2; size *= 2) {
     const Result<double> burst = reader.best(size, true);
     if (!burst.ok()) return burst.error();
-    bursts.push_back({size, rounded(std::min(burst.value(), stream))});
+    bursts.push_back({size, to_hundredths(std::min(burst.value(), stream))});
   }
-  if (fault.empty() && reader.bytes() < 512 * kMega) fault = "the buffer is too small for bursts of 256 MB";
+  if (fault.empty() && reader.bytes() < 512 * kMib) fault = "the buffer is too small for bursts of 256 MB";
   put("cold_burst", bursts, "bursts that find nothing in the caches", fault);
   return m;
 }

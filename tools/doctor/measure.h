@@ -24,4 +24,7 @@ struct Measurement {
 // small a buffer are left out.
 Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk);
 
+// Returns the date in UTC, as in 2026-11-26.
+std::string today();
+
 }  // namespace mkc

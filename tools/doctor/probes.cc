@@ -68,7 +68,7 @@ Probe lanes() {
 
 Probe numbers() {
   constexpr uint32_t kThreads = 256;
-  constexpr double kWorst = 0x1p-21;  // relative error, twice the one that mk.h allows
+  constexpr double kWorstOfMma = 0x1p-21;  // relative error, twice the one that mk.h allows
   Probe p{.name = "rsqrt, rcp, ex2, cvt, prmt", .kernel = "probe_numbers", .threads = kThreads};
   for (uint32_t t = 0; t < kThreads; ++t)
     for (const float x :
@@ -83,7 +83,7 @@ Probe numbers() {
       const double near[] = {1 / std::sqrt(double{a}), 1 / double{a}, std::exp2(double{b})};
       const char* names[] = {"rsqrt", "rcp", "ex2"};
       for (uint32_t i = 0; i < 3; ++i)
-        if (const double found = number(got[i]); !(std::abs(found - near[i]) <= kWorst * near[i]))
+        if (const double found = number(got[i]); !(std::abs(found - near[i]) <= kWorstOfMma * near[i]))
           return fmt::format("{} of {} is {}, expected {}", names[i], i < 2 ? a : b, found, near[i]);
       const uint32_t exact[] = {
           half::f32_to_bf16(a) | half::f32_to_bf16(b) << 16, half::f32_to_f16(a) | half::f32_to_f16(b) << 16,

@@ -14,10 +14,10 @@
 namespace mkc {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-json rows_json(const ProcessorMeasurement& measured) {
-  json rows = json::array();
+ordered_json rows_json(const ProcessorMeasurement& measured) {
+  ordered_json rows = ordered_json::array();
   for (const MeasuredRow& row : measured.rows)
     rows.push_back({{"what", row.what},
                     {"threads", row.threads},
@@ -51,7 +51,7 @@ std::string without_end(std::string text) {
 
 }  // namespace
 
-json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured) {
+ordered_json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured) {
   const MeasuredOn here = this_processor(facts);
   return {{"device", here.device},         {"model", here.model},
           {"processors", here.processors}, {"mkc", here.mkc},
@@ -100,19 +100,19 @@ void print_processor(const ProcessorFindings& found) {
                                        : "Kept in " + found.kept);
 }
 
-json processor_json(const ProcessorFindings& found) {
+ordered_json processor_json(const ProcessorFindings& found) {
   const mkrt::ProcessorFacts& f = found.facts;
-  json out{{"name", f.name},
-           {"model", f.model},
-           {"instruction_sets", f.supported},
-           {"target", f.target},
-           {"processors", mkrt::ranges_text(f.processors)},
-           {"threads", f.processors.size()},
-           {"cores", f.cores},
-           {"memory_bytes", f.memory_bytes},
-           {"core_cache_bytes", f.core_cache_bytes},
-           {"last_cache_bytes", f.last_cache_bytes},
-           {"machine", found.machine}};
+  ordered_json out{{"name", f.name},
+                   {"model", f.model},
+                   {"instruction_sets", f.supported},
+                   {"target", f.target},
+                   {"processors", mkrt::ranges_text(f.processors)},
+                   {"threads", f.processors.size()},
+                   {"cores", f.cores},
+                   {"memory_bytes", f.memory_bytes},
+                   {"core_cache_bytes", f.core_cache_bytes},
+                   {"last_cache_bytes", f.last_cache_bytes},
+                   {"machine", found.machine}};
   if (!found.measured) return out;
   const ProcessorMeasurement& m = *found.measured;
   out["measured"] = {{"seconds", m.seconds},

@@ -4,9 +4,9 @@
 
 #include <chrono>
 #include <cmath>
-#include <ctime>
 
 #include "codegen/processor_loops.h"
+#include "tools/doctor/measure.h"
 #include "tools/doctor/processor_bench.h"
 #include "tools/doctor/processor_loop_rates.h"
 #include "tools/seconds.h"
@@ -14,22 +14,13 @@
 namespace mkc {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr uint64_t kReadUnit = 256;
 constexpr double kMinSignal = 5, kMaxSignal = 20000;  // plausible ns of a signal
-double rounded(double value) {
+double to_four_digits(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits
   return std::round(value / unit) * unit;
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[16] = "";
-  (void)std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
-  return text;
 }
 
 // Measures with the loops of the processor's best target, and products and attention with those of each.
@@ -64,9 +55,9 @@ class Measurer {
   }
   // Keeps the median. The range of a time ends at the 90th percentile, because other work interrupts some.
   void figure(const char* key, const Spread& s, double high, const std::string& what) {
-    m_.figures[key] = {{"value", rounded(s.median)},
+    m_.figures[key] = {{"value", to_four_digits(s.median)},
                        {"source", fmt::format("{}: {}", source_, what)},
-                       {"range", {rounded(s.min), rounded(high)}}};
+                       {"range", {to_four_digits(s.min), to_four_digits(high)}}};
   }
 
   Spread read(uint32_t threads, uint64_t bytes_of_thread) {
@@ -99,7 +90,7 @@ class Measurer {
     const Spread load = bench_.latency(bench_.bytes());
     row("load, memory", 1, "ns", load);
     if (fault.empty()) {
-      m_.figures["peak_bytes_per_ns"] = {{"value", rounded(peak)},
+      m_.figures["peak_bytes_per_ns"] = {{"value", to_four_digits(peak)},
                                          {"source", source_ + ": best read of memory"}};
       figure("load_ns", load, load.upper, "dependent loads from random lines of memory");
     } else {
@@ -128,7 +119,7 @@ class Measurer {
     row("load, last-level cache", 1, "ns", load);
     count("l2_bytes", facts_.last_cache_bytes, "last-level caches");
     m_.figures["l2_bytes_per_ns"] = {
-        {"value", rounded(s.median)},
+        {"value", to_four_digits(s.median)},
         {"source", fmt::format("{}: {} KB read by each thread", source_, last >> 10)}};
     figure("l2_ns", load, load.upper, "dependent loads from random lines");
   }
@@ -163,7 +154,7 @@ class Measurer {
   void loops_of(const char* target) {
     const ProcessorLoops& loops = *processor_loops(target);
     for (const bool cached : {true, false}) {
-      json product, attend;
+      ordered_json product, attend;
       const char* place = cached ? "cached" : "streamed";
       for (const mkrt::WeightType type : mkrt::kWeightTypes)
         for (const auto& [tokens, by] : {std::pair(Tokens::kOne, "one"), std::pair(Tokens::kGroup, "a group"),
@@ -175,14 +166,14 @@ class Measurer {
           Spread s = cached ? cached_product(bench_, loops, type, tokens)
                             : streamed_product(bench_, loops, type, tokens);
           row("product " + what, all_, "G/s a thread", s);
-          product[name].push_back(rounded(s.median));
+          product[name].push_back(to_four_digits(s.median));
           const bool group = tokens == Tokens::kGroup;
           // Caches have no groups, and attention has no form of many rows.
           if (mkrt::weight_format(type).grouped() || tokens == Tokens::kMany) continue;
           s = cached ? cached_attention(bench_, loops, type, group)
                      : streamed_attention(bench_, loops, type, group);
           row("attention " + what, all_, "G/s a thread", s);
-          attend[name].push_back(rounded(s.median));
+          attend[name].push_back(to_four_digits(s.median));
         }
       const std::string source = fmt::format("{}: multiply-adds of a thread, operands {}", source_,
                                              cached ? "in its core's cache" : "in memory");

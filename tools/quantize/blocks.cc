@@ -90,9 +90,9 @@ void put_scale(const Format& format, float scale, uint8_t* to) {
   std::memcpy(to, &bits, sizeof(bits));
 }
 
-// Rows is the quantization of some rows with codes of one type.
+// RowsOfCodes is the quantization of some rows with codes of one type.
 template <class Code>
-struct Rows {
+struct RowsOfCodes {
   const Format& format;
   std::span<const float> weights;
   uint64_t cols;
@@ -163,11 +163,11 @@ struct Rows {
 QuantizedRows quantize_rows(const Format& format, std::span<const float> weights, uint64_t cols) {
   switch (format.code) {
     case CodeType::kInt4:
-      return Rows<Int4>{format, weights, cols}.quantize();
+      return RowsOfCodes<Int4>{format, weights, cols}.quantize();
     case CodeType::kE4m3:
-      return Rows<E4m3>{format, weights, cols}.quantize();
+      return RowsOfCodes<E4m3>{format, weights, cols}.quantize();
     case CodeType::kE2m1:
-      return Rows<E2m1>{format, weights, cols}.quantize();
+      return RowsOfCodes<E2m1>{format, weights, cols}.quantize();
   }
   return {};
 }

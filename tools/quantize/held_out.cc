@@ -15,8 +15,8 @@
 namespace mkc::quantize {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{64} << 20;
-constexpr size_t kMaxTokens = 1024;  // of a document, all of whose logits are in memory at once
+constexpr size_t kMaxDocumentBytes = size_t{64} << 20;
+constexpr size_t kMaxDocumentTokens = 1024;  // of a document, all of whose logits are in memory at once
 
 // Returns the ids of a line that is a JSON list of integers, or nothing.
 std::optional<std::vector<int32_t>> ids_of(const std::string& line) {
@@ -60,7 +60,7 @@ Status add_document(mkrt::Session& session, std::span<const int32_t> ids, size_t
 }  // namespace
 
 Result<Documents> read_documents(const std::string& path, const std::string& checkpoint) {
-  MKC_TRY(text, mkrt::read_text(path, kMaxBytes));
+  MKC_TRY(text, mkrt::read_text(path, kMaxDocumentBytes));
   MKC_TRY(defaults, read_defaults(checkpoint));
   std::optional<mkrt::Tokenizer> tokenizer;
   Documents documents;
@@ -98,7 +98,7 @@ Result<Loss> loss_of(const std::string& checkpoint, const Documents& documents) 
   ProgressLine progress;
   for (size_t i = 0; i < documents.size(); ++i) {
     progress.count("held-out loss", i, documents.size(), "documents");
-    const size_t tokens = std::min<size_t>({documents[i].size(), session.context(), kMaxTokens});
+    const size_t tokens = std::min<size_t>({documents[i].size(), session.context(), kMaxDocumentTokens});
     const auto ids = std::span(documents[i]).first(tokens);
     MKC_TRY_STATUS(add_document(session, ids, loaded.artefact.manifest.vocab, loss));
   }

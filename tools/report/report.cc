@@ -11,13 +11,13 @@
 namespace mkc {
 namespace {
 
-struct Options {
+struct ReportCommand {
   StepOptions step;
   std::string trace, output;
   bool json = false;
 };
 
-Result<ReportedStep> reported_step(const Options& o) {
+Result<ReportedStep> reported_step(const ReportCommand& o) {
   ReportedStep reported;
   if (o.trace.empty()) {
     Result<SimulatedStep> step = simulate_step(o.step, {.stream = true});
@@ -35,7 +35,7 @@ Result<ReportedStep> reported_step(const Options& o) {
   return reported;
 }
 
-Status run(const Options& o) {
+Status run(const ReportCommand& o) {
   if (o.output.empty() && !o.json) return Error{"mkc: error: -o is required without --json"};
   if (o.output == "-" && o.json) return Error{"-o -: error: --json takes standard output, expected a file"};
   if (Status status = check_output(o.output, o.step.model); !status.ok()) return status;
@@ -57,7 +57,7 @@ Status run(const Options& o) {
 void add_report(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("report", "one page of a step: graph, grids, timeline, bytes, memory, proof");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ReportCommand>();
   add_step_options(*command, o->step);
   command->add_option("-o", o->output, "HTML file to write, - for standard output")->type_name("FILE");
   CLI::Option* trace = command

@@ -149,7 +149,7 @@ bool change_event_dims(Edit& e) {
   return true;
 }
 
-constexpr MutantClass kClasses[] = {
+constexpr MutantClass kCountClasses[] = {
     {"expect_more", expect_more},
     {"expect_less", expect_less},
     {"expect_multiple", expect_multiple},
@@ -170,7 +170,7 @@ constexpr MutantClass kClasses[] = {
 }  // namespace
 
 std::span<const MutantClass> count_classes() {
-  return kClasses;
+  return kCountClasses;
 }
 
 }  // namespace mkc::attack

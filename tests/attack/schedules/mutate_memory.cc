@@ -171,7 +171,7 @@ bool change_machine(Edit& e) {
   return true;
 }
 
-constexpr MutantClass kClasses[] = {
+constexpr MutantClass kMemoryClasses[] = {
     {"slot_shift", shift_slot},
     {"slot_misalign", misalign_slot},
     {"slot_overlap", overlap_slots},
@@ -198,7 +198,7 @@ constexpr MutantClass kClasses[] = {
 }  // namespace
 
 std::span<const MutantClass> memory_classes() {
-  return kClasses;
+  return kMemoryClasses;
 }
 
 }  // namespace mkc::attack

@@ -197,7 +197,7 @@ bool swap_grids(Edit& e) {
   return a != b;
 }
 
-constexpr MutantClass kClasses[] = {
+constexpr MutantClass kProgramClasses[] = {
     {"bound_upper_raise", raise_upper_bound},
     {"bound_upper_lower", lower_upper_bound},
     {"bound_lower_raise", raise_lower_bound},
@@ -222,7 +222,7 @@ constexpr MutantClass kClasses[] = {
 }  // namespace
 
 std::span<const MutantClass> program_classes() {
-  return kClasses;
+  return kProgramClasses;
 }
 
 }  // namespace mkc::attack

@@ -257,7 +257,7 @@ bool role_rename(Edit& e) {
   return true;
 }
 
-constexpr MutantClass kClasses[] = {
+constexpr MutantClass kRegionClasses[] = {
     {"read_shrink", read_shrink},
     {"read_shift", read_shift},
     {"read_drop", read_drop},
@@ -298,7 +298,7 @@ constexpr MutantClass kClasses[] = {
 }  // namespace
 
 std::span<const MutantClass> region_classes() {
-  return kClasses;
+  return kRegionClasses;
 }
 
 }  // namespace mkc::attack

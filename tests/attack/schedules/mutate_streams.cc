@@ -288,7 +288,7 @@ bool put_tickets_elsewhere(Edit& e) {
   return true;
 }
 
-constexpr MutantClass kClasses[] = {
+constexpr MutantClass kStreamClasses[] = {
     {"segment_swap_neighbours", swap_neighbours},
     {"segment_swap", swap_segments},
     {"segment_swap_everywhere", swap_grids_everywhere},
@@ -323,7 +323,7 @@ constexpr MutantClass kClasses[] = {
 }  // namespace
 
 std::span<const MutantClass> stream_classes() {
-  return kClasses;
+  return kStreamClasses;
 }
 
 }  // namespace mkc::attack

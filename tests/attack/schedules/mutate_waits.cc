@@ -257,7 +257,7 @@ bool drop_dependence(Edit& e) {
   return true;
 }
 
-constexpr MutantClass kClasses[] = {
+constexpr MutantClass kWaitClasses[] = {
     {"wait_drop", drop_wait},
     {"wait_double", double_wait},
     {"wait_redirect", redirect_wait},
@@ -287,7 +287,7 @@ constexpr MutantClass kClasses[] = {
 }  // namespace
 
 std::span<const MutantClass> wait_classes() {
-  return kClasses;
+  return kWaitClasses;
 }
 
 }  // namespace mkc::attack
