@@ -47,13 +47,14 @@ class Signature {
                  &weight = operand_tensor(schedule_.program, grid, "weight");
     std::string waits;
     for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
-    return fmt::format("{} {};{};norm {};padding {};wide {};fp8 {};waits{};notifies {};placed {}",
+    return fmt::format("{} {};{};norm {};padding {};wide {};fp8 {};codes {};waits{};notifies {};placed {}",
                        dtype_name(weight.dtype), dtype_name(x.dtype), expr(x.shape[0]),
                        find_operand(grid, "norm") != nullptr,
                        static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()),
                                                        weight_type(weight))),
-                       wgmma_from(schedule_.program, grid), fp8_from(schedule_.program, grid), waits,
-                       !grid.notifies.empty(), static_cast<int>(schedule_.placements[id.index].kind));
+                       wgmma_from(schedule_.program, grid), fp8_from(schedule_.program, grid),
+                       reads_codes(grid), waits, !grid.notifies.empty(),
+                       static_cast<int>(schedule_.placements[id.index].kind));
   }
 
  private:

@@ -11,6 +11,8 @@ bool fits(OperandKind kind, const Tensor& t) {
       return t.kind == TensorKind::kActivation && t.dtype == DType::bf16;
     case kEither:
       return fits(kValue, t) || fits(kBf16Value, t);
+    case kCodes:
+      return t.kind == TensorKind::kActivation && t.dtype == DType::e4m3;
     case kIndex:
       return is_computed(t.kind) && t.dtype == DType::i32;
     case kStep:
@@ -35,6 +37,8 @@ const char* operand_text(OperandKind kind) {
       return "bf16 activation";
     case kEither:
       return "f32 or bf16 activation";
+    case kCodes:
+      return "e4m3 activation";
     case kIndex:
       return "i32 activation or output";
     case kStep:

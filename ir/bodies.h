@@ -40,6 +40,12 @@ int64_t norm_columns(const TaskProgram& program, const TaskGrid& row);
 // Returns the columns of a task of a row grid: the whole row where the norm is the row's, else whole heads.
 int64_t row_columns(const TaskProgram& program, const TaskGrid& row);
 
+// Products by warpgroups bring this many codes of a row at once.
+constexpr int64_t kCodesAtOnce = 16;
+// Returns how many of `rows` rows a quantize grid rounds to codes: all where there are at least `from`, else
+// none.
+Expr coded_rows(const TaskProgram& program, const Expr& rows, int64_t from);
+
 // NamedDim is the size of a letter that the attributes alone determine.
 struct NamedDim {
   char letter;

@@ -45,6 +45,7 @@ enum class OperandKind : uint8_t {
   kValue,      // f32 activation or output
   kBf16Value,  // bf16 activation
   kEither,     // either of these
+  kCodes,      // e4m3 activation
   kIndex,      // i32 activation or output
   kStep,       // i32 input
   kWeight,     // weight of any floating-point dtype

@@ -53,6 +53,10 @@ uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid) {
   return static_cast<uint32_t>(from);
 }
 
+bool reads_codes(const TaskGrid& grid) {
+  return grid.body == BodyKind::kProduct && find_operand(grid, "codes");
+}
+
 uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid) {
   if (!multiplies_in_blocks(grid)) return 0;
   const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];

@@ -43,11 +43,14 @@ enum class BodyKind : uint8_t {
   // A row task computes some columns of one row: an optional norm, an optional rotation of heads, then steps
   // for each element (runtime/abi/row_steps.h).
   kRow,
+  // A quantize task rounds one row to 8-bit floats (E4M3) with one scale, for products by warpgroups.
+  kQuantize,
 };
 constexpr std::array kBodyKinds = {BodyKind::kEmbed,         BodyKind::kProduct,      BodyKind::kAppend,
                                    BodyKind::kAttend,        BodyKind::kCombine,      BodyKind::kSample,
                                    BodyKind::kRoute,         BodyKind::kExpert,       BodyKind::kExpertSum,
-                                   BodyKind::kSplitKPartial, BodyKind::kSplitKReduce, BodyKind::kRow};
+                                   BodyKind::kSplitKPartial, BodyKind::kSplitKReduce, BodyKind::kRow,
+                                   BodyKind::kQuantize};
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
@@ -155,12 +158,14 @@ uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid);
 // Tells whether the grid is a product, or parts of one, whose weights are E4M3.
 bool multiplies_e4m3(const TaskProgram& program, const TaskGrid& grid);
 // Returns the number of tokens from which a product multiplies its activations as 8-bit floats (E4M3).
-// Returns 0 if it never does: nothing asks for it, or the weights are no E4M3. Such a product uses no
+// Returns 0 if it never rounds them: nothing asks for it, or the weights are no E4M3. Such a product uses no
 // warpgroups.
 uint32_t fp8_from(const TaskProgram& program, const TaskGrid& grid);
 // Products of fewer tokens than kMinFp8From wait for their weights, not for matrix instructions.
 constexpr uint32_t kMinFp8From = 33;
 
+// Tells whether warpgroups multiply codes of E4M3 that a quantize grid has left, in place of rows of x.
+bool reads_codes(const TaskGrid& grid);
 struct TaskProgram {
   std::string name;
   Table<SymbolId, Symbol> symbols;

@@ -45,9 +45,11 @@ void check_kind(Verifier& v, TensorId id) {
   if (t.source.find(kExpertMark) != std::string::npos && t.shape.size() < 2)
     v.report(6, site, fmt::format("it is named for each expert, but has {} dims", t.shape.size()));
   const bool packed = !t.packing.sources.empty() || t.packing.group != 0, from = !t.source.empty();
-  const bool e4m3 = t.dtype == DType::e4m3, cache = t.kind == TensorKind::kCache;
+  const bool e4m3 = t.dtype == DType::e4m3, cache = t.kind == TensorKind::kCache,
+             activation = t.kind == TensorKind::kActivation;
   const bool matrix = t.kind == TensorKind::kWeight && t.shape.size() >= 2 && find_weight_type(t.dtype);
-  if (e4m3 && !cache && !matrix) v.report(6, site, "only caches and matrices of weights are e4m3");
+  if (e4m3 && !cache && !activation && !matrix)
+    v.report(6, site, "only activations, caches and matrices of weights are e4m3");
   const bool grouped = find_weight_type(t.dtype) && weight_format(t).grouped();
   if (grouped && !matrix)
     v.report(6, site, fmt::format("only matrices of weights are {}", dtype_name(t.dtype)));

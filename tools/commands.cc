@@ -104,7 +104,7 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
           [&o](const std::string& name) {
             o.activations = *std::ranges::find(kActivations, name, activations_name);
           },
-          "what products of E4M3 weights and more than 32 tokens round activations to: bf16, fp8, or auto: "
+          "what activations of many tokens are rounded to for products of E4M3 weights: bf16, fp8, or auto: "
           "fp8 where the checkpoint is made for it and simulated steps are shorter; default auto")
       ->check(one_of(names_of(kActivations, activations_name)));
   add_search_options(command, request.search);

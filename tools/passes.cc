@@ -15,6 +15,7 @@
 #include "runtime/device/processor.h"
 #include "scheduler/events/events.h"
 #include "scheduler/place/place.h"
+#include "scheduler/tiling/codes.h"
 #include "scheduler/tiling/fuse.h"
 #include "scheduler/tiling/split.h"
 #include "tools/model_path.h"
@@ -66,21 +67,30 @@ Error fp8_error(const CompileRequest& request, const std::string& why) {
   return setting_error(request.places, "activations", message, "--activations: error: " + message);
 }
 
-// Has products of E4M3 weights round their activations to 8-bit floats, as the user asks for.
+bool some_grid(const TaskProgram& program, bool (*is)(const TaskProgram&, const TaskGrid&)) {
+  return std::ranges::any_of(program.grids, [&](const TaskGrid& grid) { return is(program, grid); });
+}
+
+// Has products of E4M3 weights multiply 8-bit floats, as the user asks for. Quantize grids are added when
+// products have been split.
 Status ask_for_fp8(Compilation& c) {
   auto& program = std::get<TaskProgram>(c.module);
-  set_fp8_from(program, kMinFp8From);
-  const bool some =
-      std::ranges::any_of(program.grids, [&](const TaskGrid& grid) { return fp8_from(program, grid) != 0; });
-  if (!some) return fp8_error(c.request, "but no product has weights of E4M3");
-  if (c.request.max_tokens >= kMinFp8From) return {};
-  return fp8_error(c.request, fmt::format("but steps have at most {} tokens, expected {} or more",
-                                          c.request.max_tokens, kMinFp8From));
+  if (!some_grid(program, multiplies_e4m3)) return fp8_error(c.request, "but no product has weights of E4M3");
+  const bool by_grids = c.machine.has_quantize_grids();
+  const int64_t from = by_grids ? c.request.wgmma_from.value_or(kDefaultWgmmaFrom) : kMinFp8From;
+  if (c.request.max_tokens < from)
+    return fp8_error(c.request, fmt::format("but steps have at most {} tokens, expected {} or more",
+                                            c.request.max_tokens, from));
+  if (!by_grids) set_fp8_from(program, kMinFp8From);
+  if (!by_grids || some_grid(program, can_read_codes)) return {};
+  return fp8_error(c.request, "but warpgroups multiply no product with weights of E4M3");
 }
 
 // Tells whether the search may choose 8-bit activations: the checkpoint is made for them.
 Result<bool> may_use_fp8(const Compilation& c) {
-  if (c.request.activations != Activations::kAuto || c.request.batch_invariant || !c.machine.fp8_mma)
+  if (c.request.activations != Activations::kAuto || c.request.batch_invariant || !c.machine.multiplies_fp8())
+    return false;
+  if (c.machine.has_quantize_grids() && !some_grid(std::get<TaskProgram>(c.module), can_read_codes))
     return false;
   MKC_TRY(quantized, read_quantization(c.request.config, c.request.checkpoint));
   return quantized && quantized->fp8_activations;
@@ -91,6 +101,10 @@ Status make_grids(Compilation& c) {
   const FuseOptions options{workers_of(c), static_cast<uint32_t>(wgmma_from)};
   if (Status s = take(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c); !s.ok()) return s;
   return c.request.activations == Activations::kFp8 ? ask_for_fp8(c) : Status();
+}
+
+bool adds_codes(const Compilation& c) {
+  return c.request.activations == Activations::kFp8 && c.machine.has_quantize_grids();
 }
 
 EventCosts event_costs(const Compilation& c) {
@@ -108,7 +122,7 @@ Status find_settings(Compilation& c) {
   const SearchOptions options{event_costs(c),
                               request.scheduler,
                               {request.wgmma_from.has_value(), request.splits, request.placements,
-                               static_cast<uint32_t>(request.ring.value_or(0)), fp8},
+                               static_cast<uint32_t>(request.ring.value_or(0)), fp8, adds_codes(c)},
                               c.search};
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
@@ -125,8 +139,11 @@ Status find_settings(Compilation& c) {
 Status make_splits(Compilation& c) {
   auto& program = std::get<TaskProgram>(c.module);
   if (c.found.found.wgmma_from != 0) set_wgmma_from(program, c.found.found.wgmma_from);
-  if (c.found.found.fp8_from != 0) set_fp8_from(program, c.found.found.fp8_from);
-  return take(split_as_asked(std::move(program), c.request.splits), c);
+  const bool codes = adds_codes(c);
+  if (c.found.found.fp8_from != 0 && !codes) set_fp8_from(program, c.found.found.fp8_from);
+  Result<TaskProgram> split = split_as_asked(std::move(program), c.request.splits);
+  if (split.ok() && codes) split = add_codes(std::move(split.value()));
+  return take(std::move(split), c);
 }
 
 Status make_events(Compilation& c) {
@@ -185,7 +202,7 @@ std::span<const Pass> passes() {
       {"fuse", "tasks", "ops to task grids with the regions they read and write", make_grids},
       {"search", "", "settings that simulated steps are shorter with, where nobody asks for others",
        find_settings},
-      {"split", "tasks", "products split along their columns; wgmma_from, where it was searched",
+      {"split", "tasks", "products split along their columns; rows rounded for warpgroups; searched settings",
        make_splits},
       {"events", "tasks", "event tensors derived from the regions, coarsened by cost", make_events},
       {"place", "schedule", "grids to workers, tensors to memory, events to counters", make_placement},
@@ -229,10 +246,10 @@ Status check_for_machine(const CompileRequest& request, const Machine& machine) 
     return s;
   if (request.activations == Activations::kFp8 && request.batch_invariant)
     return fp8_error(request, "but batch_invariant asks for the same bits in steps of fewer tokens");
-  if (request.activations == Activations::kFp8 && !machine.fp8_mma)
+  if (request.activations == Activations::kFp8 && !machine.multiplies_fp8())
     return fp8_error(request,
-                     fmt::format("but machine {} of target {} has no mma of 8-bit floats, expected one of "
-                                 "sm_89, sm_120 or sm_121",
+                     fmt::format("but machine {} of target {} has no matrix instructions of 8-bit floats, "
+                                 "expected one of sm_89, sm_90a, sm_120 or sm_121",
                                  machine.name, machine.target));
   return check("ring", "ring", request.ring, kMinRing, std::min(machine.ring_stages, kMaxRing), "stages");
 }

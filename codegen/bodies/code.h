@@ -26,7 +26,7 @@ struct BodyCode {
 };
 
 extern const BodyCode kEmbedCode, kProductCode, kAppendCode, kAttendCode, kCombineCode, kSampleCode,
-    kRouteCode, kExpertCode, kExpertSumCode, kSplitKPartialCode, kSplitKReduceCode, kRowCode;
+    kRouteCode, kExpertCode, kExpertSumCode, kSplitKPartialCode, kSplitKReduceCode, kRowCode, kQuantizeCode;
 
 // Returns "NAME_DTYPE", the entry point for the dtype of one of the grid's operands.
 std::string typed(std::string_view name, const BodyCall& call, std::string_view role, bool written = false);

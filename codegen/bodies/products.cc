@@ -32,6 +32,8 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   const std::string& x = multiplied_rows(f.grid())->role;
   f.set_operand(offsetof(Args, x), x);
   f.set_operand(offsetof(Args, norm), "norm");
+  f.set_operand(offsetof(Args, codes), "codes");
+  f.set_operand(offsetof(Args, code_scale), "code_scale");
   for (auto [to, from] : {std::pair{offsetof(Args, cols), offsetof(P, cols)},
                           {offsetof(Args, strips), offsetof(P, strips)},
                           {offsetof(Args, tiles), offsetof(P, tiles)},
@@ -52,6 +54,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
   f.set(offsetof(Args, fp8_from), fp8_from(f.call.schedule, f.call.grid));
+  f.set(offsetof(Args, has_codes), reads_codes(f.grid()));
 }
 
 // Sets the epilogue operands that product and split_k_reduce have in common.
@@ -118,7 +121,7 @@ void product_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
               *parts = e.load32(call.record,
                                 offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, sumsq_partials));
   e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kMma8Tokens)), [&] {
-    e.if_then(e.ir.CreateICmpUGT(parts, e.constant(0)),
+    e.if_then(reads_codes(grid) ? e.ir.getTrue() : e.ir.CreateICmpUGT(parts, e.constant(0)),
               [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
   });
 }

@@ -21,6 +21,7 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   f.set(offsetof(Args, x_bf16), int64_t{1});
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
   f.set(offsetof(Args, biased_experts), int64_t{0});
+  f.set(offsetof(Args, has_codes), int64_t{0});
   return f.base;
 }
 

@@ -13,8 +13,9 @@ const TaskGrid& grid_of(const BodyCall& call) {
 const BodyCode& code_of(const BodyCall& call) {
   // The table is in the order of BodyKind.
   static constexpr const BodyCode* kCodes[] = {
-      &kEmbedCode, &kProductCode, &kAppendCode,    &kAttendCode,        &kCombineCode,      &kSampleCode,
-      &kRouteCode, &kExpertCode,  &kExpertSumCode, &kSplitKPartialCode, &kSplitKReduceCode, &kRowCode};
+      &kEmbedCode,        &kProductCode, &kAppendCode,  &kAttendCode,    &kCombineCode,
+      &kSampleCode,       &kRouteCode,   &kExpertCode,  &kExpertSumCode, &kSplitKPartialCode,
+      &kSplitKReduceCode, &kRowCode,     &kQuantizeCode};
   static_assert(std::size(kCodes) == std::size(kBodyKinds));
   return *kCodes[static_cast<size_t>(grid_of(call).body)];
 }

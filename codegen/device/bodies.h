@@ -9,6 +9,7 @@
 // the task.
 #pragma once
 
+#include "codegen/device/attend_args.h"
 #include "codegen/device/weights.h"
 #include "runtime/abi/row_steps.h"
 #include "runtime/abi/sampling.h"
@@ -85,11 +86,14 @@ constexpr u32 kPartials = kConsumerWarps * kBlockSums;
 constexpr u32 kProductSumBytes = (kPartials + kBlockSums) * sizeof(f32);
 
 // x is [T, cols], row-major; norm is [cols] or null. x is f32, or bf16 that has been multiplied with the
-// weights of the norm. Values that only the epilogue needs are in shared memory, because registers are
-// reserved for accumulators.
+// weights of the norm. codes [x_rows, cols] are rows of x as E4M3, and code_scale [x_rows] is what they are
+// to be multiplied with (mkb_quantize()). Values that only the epilogue needs are in shared memory, because
+// registers are reserved for accumulators.
 struct ProductArgs {
   AS1 const f32* x;
   AS1 const f32* norm;
+  AS1 const char* codes;
+  AS1 const f32* code_scale;
   AS3 const EpilogueArgs* epilogue;
   u32 cols, strips;
   u32 tiles, tail_cols;      // tiles of a strip; columns of its last tile
@@ -106,79 +110,13 @@ struct ProductArgs {
   u32 mma64_strips;        // strips of a block of more than same_stream_tokens()
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
   u32 fp8_from;            // fewest tokens whose activations are 8-bit floats; 0: never
+  u32 has_codes;           // Wgmma128 multiplies codes
   u32 normed;              // there is a norm
   u32 x_bf16;              // x is bf16
   u32 gather_expert_rows;  // rows of x are gathered for an expert
   u32 biased_experts;      // experts with a bias; 0: the product has none of an expert
   u32 padding;             // a value of Padding
 };
-
-// PagedCache says where the keys and values of the requests lie. A page has 1 << page_shift positions, at
-// least 16. Strides are in bytes. The elements of a head are contiguous.
-struct PagedCache {
-  AS1 char* k;
-  AS1 char* v;
-  AS1 const f32* k_scale;  // [head]; caches of E4m3 only
-  AS1 const f32* v_scale;
-  u64 page_stride, position_stride, head_stride;
-  AS1 const u32* page_begin;  // [request]: its first entry of page_index
-  AS1 const u32* page_index;
-  u32 page_shift;
-};
-
-// AttendArgs are shared by append, attend and combine.
-//
-// q [T, heads * head_dim], k and v [T, kv_heads * head_dim]: f32, as projected.
-// rope [positions, head_dim]: cosines, then sines. q_norm, k_norm [head_dim] or null.
-// partial_acc [partials, T, heads * head_dim]: weighted sums of values.
-// partial_ml [partials, T, 2 * heads]: the greatest score (base 2) and the sum of weights.
-// sinks [heads] or null: a score of each head that takes a share of the weights, and has no value.
-// out [T, heads * head_dim].
-//
-// request, first_row, rows and kv_len are lists by row block (ir/values.h). first_row and rows are rows of
-// the step. kv_len counts the request's positions up to the last row of the block.
-//
-// context and step_rows are lists by request. context counts the request's positions, rows of the step
-// included. step_rows counts its rows of the step.
-struct AttendArgs {
-  AS1 const f32* q;
-  AS1 const f32* k;
-  AS1 const f32* v;
-  AS1 const u32* positions;
-  AS1 const f32* rope;
-  AS1 const f32* q_norm;
-  AS1 const f32* k_norm;
-  PagedCache cache;
-  AS1 f32* partial_acc;
-  AS1 f32* partial_ml;
-  AS1 const f32* sinks;
-  AS1 f32* out;
-  AS3 const u32* request;
-  AS3 const u32* first_row;
-  AS3 const u32* rows;
-  AS3 const u32* kv_len;
-  AS3 const u32* context;
-  AS3 const u32* step_rows;
-  u32 tokens;
-  u32 partial_positions;  // positions of a partial: kKvTile or kKvChunk (ir/values.h)
-  u32 out_bf16;           // out is bf16
-  u32 rotated;            // queries and keys are rotated; a constant of the code
-  u32 window;             // positions that a token sees, its own included; 0: all
-  u32 heads, kv_heads, head_dim;
-  f32 q_eps, k_eps;
-  f32 scale;  // factor of the scores, times log2(e)
-};
-
-// A KV tile is kKvTile positions, a KV chunk kKvChunk. Attention adds positions up to KV tiles, KV tiles to
-// KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile, or of one KV
-// chunk. The partials of a step are KV chunks if it has at least kBusyKvChunks of them, or more KV tiles than
-// partial slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
-constexpr u32 kKvTile = kConsumerThreads;
-constexpr u32 kKvChunk = 8 * kKvTile;
-constexpr u32 kBusyKvChunks = 16;
-// The warps of a worker take this many query rows through a KV tile together.
-constexpr u32 kQueryTileRows = 16;
-constexpr u32 kQueryTileRowsF32 = 8;  // query rows with f32 caches
 
 constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
@@ -268,6 +206,19 @@ struct RowArgs {
   f32 value[kMaxRowSteps];
 };
 constexpr u32 kRowCols = 2 * kConsumerThreads;
+
+// QuantizeArgs: codes [rows, cols] is x [rows, cols], scaled and rounded to E4M3. code_scale [rows] is what
+// codes are to be multiplied with, 1 / root mean square included where the rows have sum_squares [rows,
+// sumsq_partials].
+struct QuantizeArgs {
+  AS1 const char* x;  // bf16
+  AS1 const f32* sum_squares;
+  AS1 char* codes;
+  AS1 f32* code_scale;
+  u32 cols;            // a multiple of 16
+  u32 sumsq_partials;  // 0: there are no sum_squares
+  f32 eps;
+};
 
 // EmbedArgs are tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
 struct EmbedArgs {
@@ -389,6 +340,7 @@ void mkb_expert_rows(Worker*, const ExpertArgs*, u32 active_experts);
 MKRT_EACH_WEIGHT_TYPE(MK_DECLARE_EXPERT)
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_row(Worker*, const RowArgs*, u32 row, u32 block);
+void mkb_quantize(Worker*, const QuantizeArgs*, u32 row);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);
 
 // mkd_pack() packs rows of a weight; all threads of a kernel of `workers` times `threads` call it.

@@ -49,6 +49,9 @@ MK_CONVERGENT void mk_mma_e4m3(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u
 // the wait for `d`.
 MK_CONVERGENT void mk_wgmma_bf16(f32* d, const u32* a, AS3 const void* b) noexcept;
 MK_CONVERGENT void mk_wgmma_f16(f32* d, const u32* a, AS3 const void* b) noexcept;
+// mk_wgmma_e4m3() has two steps of m64n64k32 in place of the four. `b` has the codes of a column in the first
+// 64 of its 128 bytes.
+MK_CONVERGENT void mk_wgmma_e4m3(f32* d, const u32* a, AS3 const void* b) noexcept;
 MK_CONVERGENT void mk_wgmma_wait(f32* d) noexcept;  // waits for all that the warpgroup has begun
 
 // Barriers in shared memory (mbarrier), and copies that complete on them.

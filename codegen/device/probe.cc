@@ -170,7 +170,7 @@ PROBE probe_mma(AS1 const u32* in, AS1 u32* out, u32) {
 }
 
 // A warpgroup computes d += a * b, 64 by 64 by 64. in is 16 words of a for each thread, then b by columns of
-// 32 words. out is 32 floats each. `type` is 0 for bf16, 1 for f16.
+// 32 words. out is 32 floats each. `type` is 0 for bf16, 1 for f16, and 2 for E4M3, which has half the words.
 PROBE probe_wgmma(AS1 const u32* in, AS1 u32* out, u32 type) {
   const u32 t = mk_thread();
   AS3 char* b = mk_shared();
@@ -188,8 +188,10 @@ PROBE probe_wgmma(AS1 const u32* in, AS1 u32* out, u32 type) {
   for (u32 i = 0; i < 32; ++i) d[i] = (f32)i;
   if (type == 0)
     mk_wgmma_bf16(d, a, b);
-  else
+  else if (type == 1)
     mk_wgmma_f16(d, a, b);
+  else
+    mk_wgmma_e4m3(d, a, b);
   mk_wgmma_wait(d);
   MK_UNROLL
   for (u32 i = 0; i < 32; ++i) out[32 * t + i] = bits_of(d[i]);

@@ -45,10 +45,15 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// mkb_product_squares() finds the root mean square of each row from the sum_squares that the writers of x
-// left. Products of steps of up to 8 tokens do not need it: SumSquares adds them beside the strips.
+// mkb_product_squares() finds the factor of each row (XRows::scale_of()). The root mean square follows from
+// the sum_squares that the writers of x left. Products of steps of up to 8 tokens do not need it: SumSquares
+// adds them beside the strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
+  if (multiplies_codes(*a)) {
+    if (w->thread < a->tokens) Scratch(*w).scale[w->thread] = a->code_scale[w->thread];
+    return consumer_barrier();
+  }
   AS1 const f32* sum_squares = a->epilogue->sum_squares;
   const u32 parts = a->epilogue->sumsq_partials;
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {

@@ -12,15 +12,18 @@ namespace mk {
 
 constexpr u32 kRowBytes = 128;  // bytes of one token: its columns in one tile slice
 constexpr u32 kRowChunks = kRowBytes / kChunkBytes;
+constexpr u32 kStepCols = 16;  // columns of a k-step of matrix instructions
 constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
 static_assert(kFp8Chunks == kRowChunks && kMma64Tokens * (kFp8Cols + sizeof(f32)) <= kMma64ActivationBytes);
 static_assert(2 * kMma64ActivationBytes <= kPartials * sizeof(f32));
 
-// Chunks is one thread's share of the copy to shared memory: one 16-byte chunk of each of `count` tokens.
-template <u32 Tokens>
+// Chunks is one thread's share of the copy to shared memory: one 16-byte chunk of each of `count` tokens. X
+// is the type of a column.
+template <u32 Tokens, class X>
 struct Chunks {
-  static constexpr u32 count = Tokens * kRowChunks / kConsumerThreads;
-  static constexpr u32 apart = kConsumerThreads / kRowChunks;  // tokens from one chunk to the thread's next
+  static constexpr u32 row_chunks = kFp8Cols * X::bytes / kChunkBytes, cols = kChunkBytes / X::bytes;
+  static constexpr u32 count = Tokens * row_chunks / kConsumerThreads;
+  static constexpr u32 apart = kConsumerThreads / row_chunks;  // tokens from one chunk to the thread's next
   XRows x;
   u32 row[count];
   u32x4 bits[count];
@@ -28,21 +31,29 @@ struct Chunks {
   template <class In>
   MK_INLINE Chunks(const Worker& w, const In& in, u32 first) : x(in.x) {
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kRowChunks + i * apart);
+    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + token(w) + i * apart);
   }
   // load() reads the thread's chunks of `steps` k-steps from column `col` on. Chunks beyond `steps` repeat
   // the first one, because the row may end there.
-  template <class X>
   MK_INLINE void load(const Worker& w, u32 col, u32 steps) {
-    const u32 chunk = w.thread % kRowChunks;
+    const u32 at = w.thread % row_chunks * cols;
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) bits[i] = x.chunk<X>(row[i], col + (chunk < 2 * steps ? chunk * 8 : 0));
+    for (u32 i = 0; i < count; ++i)
+      bits[i] = x.template chunk<X>(row[i], col + (at < steps * kStepCols ? at : 0));
   }
   // each() calls store(token, chunk, bits) for each chunk of the thread.
   template <class Store>
   MK_INLINE void each(const Worker& w, const Store& store) const {
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) store(w.thread / kRowChunks + i * apart, w.thread % kRowChunks, bits[i]);
+    for (u32 i = 0; i < count; ++i) store(token(w) + i * apart, w.thread % row_chunks, bits[i]);
+  }
+
+ private:
+  // token() is the token of the thread's first chunk. Eight lanes store 128 bytes at a time. Rows of codes
+  // are half as long, so lanes take tokens t and t + 4, whose swizzled chunks share no bank.
+  MK_INLINE static u32 token(const Worker& w) {
+    if (row_chunks == kRowChunks) return w.thread / kRowChunks;
+    return w.thread / kWarpLanes * 8 + w.thread / 4 % 2 * 4 + w.thread / 8 % 4;
   }
 };
 
@@ -149,10 +160,9 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   static_assert(Shape::full_steps % row_steps == 0 && row_steps % W::group_steps == 0);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
-  Chunks<kMma64Tokens> x(w, in, pass);
+  Chunks<kMma64Tokens, X> x(w, in, pass);
   const auto load = [&](u32 k_slice, u32 tile, u32 step) {
-    x.template load<X>(w, Shape::col(a, k_slice, tile) + step * Shape::step_cols,
-                       Shape::steps(a, tile) - step);
+    x.load(w, Shape::col(a, k_slice, tile) + step * Shape::step_cols, Shape::steps(a, tile) - step);
   };
   load(first, 0, 0);
   u32 turn = 0, taken = 0;  // `turn`: rows of activations so far; `taken`: tiles of the current stage

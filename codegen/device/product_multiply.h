@@ -223,14 +223,14 @@ MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBloc
   }
 }
 
-// multiply_wgmma() serves Wgmma128. Split products never come here.
-template <class W>
+// multiply_wgmma() serves Wgmma128. Split products never come here. X is the type of activations.
+template <class W, class X>
 MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kMma8Tokens * kStripRows;
   MK_ROLLED
   for (u32 pass = 0; pass < a.tokens; pass += kWgmmaTokens)
-    drain_wgmma<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
+    drain_wgmma<W, X>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
       warp_epilogue<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
     });
 }
@@ -259,7 +259,11 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
           if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
           return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
         }
-      if (variant == ProductVariant::kWgmma128) return multiply_wgmma<W>(w, in, block);
+      if (variant == ProductVariant::kWgmma128) {
+        if constexpr (W::e4m3)
+          if (a.has_codes) return multiply_wgmma<W, E4m3>(w, in, block);
+        return multiply_wgmma<W, typename W::X>(w, in, block);
+      }
       if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
       multiply_mma64<W, kBlockStrips>(w, in, block);
     }

@@ -21,6 +21,11 @@ MK_INLINE ProductArgs laundered(ProductArgs a) {
 MK_INLINE u32 split_k(const ProductArgs& a) {
   return a.splits ? a.epilogue->split_k : 1;
 }
+// multiplies_codes() tells whether the product multiplies codes in place of x.
+MK_INLINE bool multiplies_codes(const ProductArgs& a) {
+  return a.has_codes && a.tokens >= a.wgmma_from;
+}
+
 // A task of a split product multiplies one strip over some of the K slices. The sums wait in memory for
 // mkb_split_k_reduce().
 MK_INLINE bool is_split(const ProductArgs& a) {
@@ -107,19 +112,24 @@ struct XRows {
   MK_INLINE u32x2 four(u32 row, u32 col, u32 ahead) const {
     return four_at<W>(row == kNoRow ? 0 : row, col, ahead);
   }
-  // chunk() reads 8 columns from a multiple of 8 on. A missing token reads zeros.
+  // chunk() reads 16 bytes of columns of type W, whose first is a multiple of their number. A missing token
+  // reads zeros. E4m3 reads codes.
   template <class W>
   MK_INLINE u32x4 chunk(u32 row, u32 col) const {
     if (row == kNoRow) return 0;
-    if (a.x_bf16 && a.padding == kNoPadding)
-      return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
-    return {packed_at<W>(row, col, 0), packed_at<W>(row, col, 2), packed_at<W>(row, col, 4),
-            packed_at<W>(row, col, 6)};
+    if constexpr (W::bytes == 1) {
+      return padded(col) ? 0 : *(AS1 const u32x4*)(a.codes + (row * a.cols + col));
+    } else {
+      if (a.x_bf16 && a.padding == kNoPadding)
+        return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
+      return {packed_at<W>(row, col, 0), packed_at<W>(row, col, 2), packed_at<W>(row, col, 4),
+              packed_at<W>(row, col, 6)};
+    }
   }
-  // scale_of() is the factor that a row's sums still lack: 1 / root mean square for rows of bf16 that have
-  // sum_squares.
+  // scale_of() is the factor that a row's sums still lack. Rows of bf16 that have sum_squares lack 1 / root
+  // mean square. Codes lack their scale.
   MK_INLINE f32 scale_of(u32 row) const {
-    return a.x_bf16 && a.epilogue->sumsq_partials != 0 ? scale[row] : 1;
+    return a.x_bf16 && (a.epilogue->sumsq_partials != 0 || multiplies_codes(a)) ? scale[row] : 1;
   }
 };
 

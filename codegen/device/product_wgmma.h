@@ -9,6 +9,10 @@
 // A lane sums all K slices in the accumulators of the instruction. The other variants sum each K slice by
 // itself, so their bits may differ.
 //
+// Weights and activations of E4M3 are multiplied as their codes (X is E4m3). A row of the stage then has 64
+// bytes of codes in the order of columns, and nothing in the other 64. Scales of whole rows are left to the
+// epilogue.
+//
 // A part of a format with groups has one scale for each row (wgmma_cols()). The accumulators are sums divided
 // by the scale of the last part. They are multiplied by the quotient of two scales where a part has another
 // scale than the part before. So groups need no second set of accumulators.
@@ -47,6 +51,40 @@ MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 chunk, u32x4 bits)
   *(AS3 u32x2*)(to + ((chunk / 2 * 2 + 1) ^ token % kRowChunks) * kChunkBytes) = u32x2{bits[1], bits[3]};
 }
 
+MK_INLINE void store_codes(AS3 char* stage, u32 token, u32 chunk, u32x4 codes) {
+  *(AS3 u32x4*)(stage + token * kRowBytes + (chunk ^ token % kRowChunks) * kChunkBytes) = codes;
+}
+
+// Fragments are the A fragments of a warp's part, with zeros beyond the k-steps that are there.
+template <class W, class X>
+struct Fragments {
+  static constexpr u32 steps = TileKSlices<W>::full_steps;
+  static constexpr u32 count = steps * X::bytes / 2;  // two k-steps of 8-bit floats are one fragment
+  u32x4 of[count];
+  MK_INLINE void load(AS3 const typename W::Words* words, u32 there) {
+    MK_UNROLL
+    for (u32 i = 0; i < steps; ++i) {
+      if constexpr (X::bytes == 1) {
+        const u32x2 codes = i < there ? words[i * kWarpLanes] : 0;
+        of[i / 2][i % 2 * 2] = codes[0];
+        of[i / 2][i % 2 * 2 + 1] = codes[1];
+      } else {
+        of[i] = i < there ? W::unpack(words[i * kWarpLanes]) : 0;
+      }
+    }
+  }
+};
+
+// Part is a tile's share of a K slice. next() goes to the part behind it. Counting avoids a division.
+struct Part {
+  u32 k_slice = 0, tile = 0;
+  MK_INLINE void next(const ProductArgs& a) {
+    const bool ends = tile + 1 == a.tiles;
+    tile = ends ? 0 : tile + 1;
+    k_slice += ends;
+  }
+};
+
 // Weights whose scale is below kMinGroupScale count as 0. So quotients with scales up to 2^63 are finite.
 constexpr f32 kMinGroupScale = 0x1p-63f;
 
@@ -74,53 +112,54 @@ MK_INLINE void rescale(f32x2 to, f32x2& scales, u32x4 (&weights)[Steps], Sums& a
 
 // drain_wgmma() drains the stages of `strips` strips for the pass that begins at token `first`. The sums of
 // each 8 tokens of a warp go to `sums` [8 tokens][row] (sum_place). done(strip, token) follows each such
-// store. `sums` belongs to this warp alone.
-template <class W, class In, class Done>
+// store. `sums` belongs to this warp alone. X is the type of activations: E4m3 for codes, else that of W.
+template <class W, class X, class In, class Done>
 MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips,
                            AS3 f32* sums, const Done& done) {
-  using X = typename W::X;
   using Words = typename W::Words;
   using Shape = TileKSlices<W>;
-  constexpr u32 steps = Shape::full_steps;
-  static_assert(steps * Shape::step_cols * X::bytes == kRowBytes);
+  static_assert(Shape::full_cols == kFp8Cols);
   launder_thread(w);
   const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kKSlices * a.tiles;
-  const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
-  Turns<Mma<X>, kWgmmaTokens / kMma8Tokens> turns;
+  Turns<Mma<typename W::X>, kWgmmaTokens / kMma8Tokens> turns;
   turns.clear();
   f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kMma8Tokens].sum;
-  Chunks<kWgmmaTokens> x(w, in, first);
-  const auto load = [&](u32 part) { x.template load<X>(w, col(part), Shape::steps(a, part % a.tiles)); };
-  load(0);
+  Chunks<kWgmmaTokens, X> x(w, in, first);
+  const auto load = [&](const Part& part) {
+    x.load(w, Shape::col(a, part.k_slice, part.tile), Shape::steps(a, part.tile));
+  };
+  Part here;
+  load(here);
   f32x2 scales = 1;
   MK_ROLLED
-  for (u32 part = 0; part < parts; ++part) {
-    u32x4 weights[steps];
-    const u32 tile = part % a.tiles, there = Shape::steps(a, tile);
+  for (u32 number = 1; number <= parts; ++number) {
+    Fragments<W, X> weights;
+    const u32 tile = here.tile, there = Shape::steps(a, tile);
     AS3 const Words* strip =
         (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, there, w.warp(), 0) + w.lane();
-    MK_UNROLL
-    for (u32 i = 0; i < steps; ++i)
-      weights[i] = i < there && w.warp() < strips ? W::unpack(strip[i * kWarpLanes]) : 0;
+    weights.load(strip, w.warp() < strips ? there : 0);
     if constexpr (W::grouped)
       if (w.warp() < strips)
-        rescale(Shape::group(w.lane(), strip - w.lane() + there * kWarpLanes, 0).scales, scales, weights,
+        rescale(Shape::group(w.lane(), strip - w.lane() + there * kWarpLanes, 0).scales, scales, weights.of,
                 turns);
     if constexpr (W::scaled)
       if (tile + 1 == a.tiles && w.warp() < strips)
         scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes, there);
     release_stage(w);
     AS3 char* rows = (AS3 char*)acquire_stage(w);
-    x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { store_swizzled(rows, token, chunk, bits); });
+    x.each(w, [&](u32 token, u32 chunk, u32x4 bits) {
+      X::bytes == 1 ? store_codes(rows, token, chunk, bits) : store_swizzled(rows, token, chunk, bits);
+    });
     mk_fence_proxy_async();
     consumer_barrier();
     // Both instructions run whatever the thread has to do. ptxas waits after each wgmma on a path that
     // depends on the thread.
-    X::wgmma(low, (const u32*)weights, rows);
-    X::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
+    X::wgmma(low, (const u32*)weights.of, rows);
+    X::wgmma(high, (const u32*)weights.of, rows + kHalfTokens * kRowBytes);
     // The activations of the next part load while this one is multiplied. The last part loads its own again,
     // which nobody uses.
-    load(min(part + 1, parts - 1));
+    if (number < parts) here.next(a);
+    load(here);
     mk_wgmma_wait(low);
     mk_wgmma_wait(high);
     release_stage(w);

@@ -327,6 +327,7 @@ struct F16 {
 struct E4m3 {
   using Half = F16;
   static constexpr u32 bytes = 1;
+  MK_INLINE static void wgmma(f32* d, const u32* a, AS3 const void* b) { mk_wgmma_e4m3(d, a, b); }
   MK_INLINE static f32 round(f32 v) { return F16::low(mk_unpack_e4m3(mk_pack_e4m3(v, 0))); }
   MK_INLINE static f32 load(AS1 const char* p) { return F16::low(mk_unpack_e4m3(*(AS1 const uint8_t*)p)); }
   MK_INLINE static u32x4 load8(AS3 const char* p) {

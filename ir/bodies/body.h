@@ -83,5 +83,6 @@ const Body& expert_sum_body();
 const Body& split_k_partial_body();
 const Body& split_k_reduce_body();
 const Body& row_body();
+const Body& quantize_body();
 
 }  // namespace mkc

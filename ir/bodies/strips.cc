@@ -11,6 +11,8 @@ int64_t strip_columns(const TaskGrid& grid) {
 std::optional<Region> strip_footprint(const FootprintOf& s) {
   const bool columns = s.is("out") || s.is("x_bf16") || s.is("residual");
   if (columns) return Region{s.all(0), s.block(strip_columns(s.grid), 1)};
+  if (s.is("codes") || s.is("code_scale"))
+    return Region{{0, coded_rows(s.program, s.dims[0], int_attr(s.grid.attrs, "wgmma_from", 0))}, s.all(1)};
   if (s.is("weight")) return Region{s.block(kTileRows, 0), s.all(1)};
   if (s.is("bias")) return Region{s.block(kTileRows, 0)};
   if (s.is("next_norm")) return Region{s.block(strip_columns(s.grid), 0)};

@@ -7,8 +7,9 @@ namespace {
 
 // The table is in the order of BodyKind.
 constexpr const Body& (*kBodies[])() = {
-    embed_body, product_body, append_body,     attend_body,          combine_body,        sample_body,
-    route_body, expert_body,  expert_sum_body, split_k_partial_body, split_k_reduce_body, row_body};
+    embed_body,          product_body, append_body,  attend_body,     combine_body,
+    sample_body,         route_body,   expert_body,  expert_sum_body, split_k_partial_body,
+    split_k_reduce_body, row_body,     quantize_body};
 static_assert(std::size(kBodies) == std::size(kBodyKinds));
 
 }  // namespace

@@ -26,6 +26,7 @@ void mk_mma_e4m3(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, u
 
 void mk_wgmma_bf16(float* d, const uint32_t* a, const void* b) noexcept;
 void mk_wgmma_f16(float* d, const uint32_t* a, const void* b) noexcept;
+void mk_wgmma_e4m3(float* d, const uint32_t* a, const void* b) noexcept;
 void mk_wgmma_wait(float* d) noexcept;
 void mk_take_registers() noexcept;
 void mk_leave_registers() noexcept;

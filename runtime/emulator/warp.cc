@@ -39,6 +39,8 @@ const char* collective_name(Collective collective) {
       return "mk_wgmma_bf16";
     case Collective::kWgmmaF16:
       return "mk_wgmma_f16";
+    case Collective::kWgmmaE4m3:
+      return "mk_wgmma_e4m3";
     case Collective::kWgmmaWait:
       return "mk_wgmma_wait";
   }

@@ -16,8 +16,9 @@ enum class Collective : uint8_t {
   kMmaBf16,
   kMmaF16,
   kMmaE4m3,
-  kWgmmaBf16,  // of a warpgroup, as are the next two
+  kWgmmaBf16,  // of a warpgroup, as are the next three
   kWgmmaF16,
+  kWgmmaE4m3,
   kWgmmaWait,
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/base/half.h"
 #include "runtime/emulator/launch.h"
@@ -12,9 +13,13 @@ namespace mkrt::emulator {
 namespace {
 
 constexpr uint32_t kSize = 64;         // of m, n and k
-constexpr uint32_t kRowBytes = 128;    // bytes of one column of b, whose elements run along k
+constexpr uint32_t kRowBytes = 128;    // from one column of b to the next; elements run along k
 constexpr uint32_t kAtomBytes = 1024;  // 8 rows, after which the swizzle repeats
+constexpr uint32_t kChunkBytes = 16;   // the swizzle keeps them together
 using Matrix = std::array<std::array<float, kSize>, kSize>;
+
+constexpr GroupType kBf16{Collective::kWgmmaBf16, bf16_to_f32, 2}, kF16{Collective::kWgmmaF16, f16_to_f32, 2},
+    kE4m3{Collective::kWgmmaE4m3, e4m3_to_f32, 1};
 
 struct Place {
   Fiber& fiber;
@@ -51,14 +56,26 @@ void join(const Place& place, Collective collective, Complete complete) {
     if (i != place.thread) wake(first[i]);
 }
 
-// Records a read of b. One thread of each warp stands for the engine, which reads for the warp.
-void note_read(const Place& place, const char* b) {
-  Race* race = place.fiber.worker->launch.race.get();
-  if (race && place.thread % kLanes == 0)
-    race->access(place.fiber, b, kSize * kRowBytes, kSiteWgmma, Access::kBulkRead);
+// Returns where byte `at` of column `n` of b lies. The swizzle XORs bits 7 to 9 of an address into its bits 4
+// to 6.
+const char* place_in_b(const char* b, uint32_t n, uint32_t at) {
+  const uintptr_t plain = reinterpret_cast<uintptr_t>(b) + n * kRowBytes + at;
+  return reinterpret_cast<const char*>(plain ^ (plain >> 3 & 0x70));
 }
 
-// The fragments are those of wgmma.m64nNk16 (PTX ISA): each warp has 16 rows of a and d.
+// Records a read of b. One thread of each warp stands for the engine, which reads for the warp.
+void note_read(const Place& place, const GroupProduct& p) {
+  Race* race = place.fiber.worker->launch.race.get();
+  if (!race || place.thread % kLanes != 0) return;
+  const uint32_t bytes = kSize * p.type->bytes;
+  if (bytes == kRowBytes)
+    return race->access(place.fiber, p.b, kSize * kRowBytes, kSiteWgmma, Access::kBulkRead);
+  for (uint32_t n = 0; n < kSize; ++n)
+    for (uint32_t at = 0; at < bytes; at += kChunkBytes)
+      race->access(place.fiber, place_in_b(p.b, n, at), kChunkBytes, kSiteWgmma, Access::kBulkRead);
+}
+
+// The fragments are those of wgmma.m64nNk16 and m64nNk32 (PTX ISA): each warp has 16 rows of a and d.
 uint32_t row_of(uint32_t thread, uint32_t half) {
   return thread / kLanes * 16 + thread % kLanes / 4 + half * 8;
 }
@@ -70,21 +87,26 @@ void for_each_sum(const GroupProduct& p, Visit visit) {
       visit(p.d[thread][i], row_of(thread, i % 4 / 2), i / 4 * 8 + thread % 4 * 2 + i % 2);
 }
 
-template <class ToFloat>
-void multiply(const GroupProduct& p, ToFloat to_float) {
+uint32_t words_of_a(const GroupType& type) {
+  return kSize * type.bytes / 8;
+}
+
+void multiply(const GroupProduct& p) {
+  const GroupType& type = *p.type;
+  const uint32_t in_word = 4 / type.bytes, step = 8 * in_word;  // elements of a word, columns of a step
   Matrix a, b, d;
   for (uint32_t thread = 0; thread < kGroupThreads; ++thread)
-    for (uint32_t i = 0; i < 16; ++i) {
-      const uint32_t k = i / 4 * 16 + i % 4 / 2 * 8 + thread % 4 * 2;
-      float* to = &a[row_of(thread, i % 2)][k];
-      to[0] = to_float(p.a[thread][i] & 0xffff);
-      to[1] = to_float(p.a[thread][i] >> 16);
+    for (uint32_t i = 0; i < words_of_a(type); ++i) {
+      const uint32_t k = i / 4 * step + i % 4 / 2 * step / 2 + thread % 4 * in_word;
+      for (uint32_t e = 0; e < in_word; ++e)
+        a[row_of(thread, i % 2)][k + e] =
+            type.to_float(p.a[thread][i] >> e * 8 * type.bytes & ((1u << 8 * type.bytes) - 1));
     }
   for (uint32_t n = 0; n < kSize; ++n)
     for (uint32_t k = 0; k < kSize; ++k) {
-      // The swizzle XORs bits 7 to 9 of an address into its bits 4 to 6.
-      const uintptr_t plain = reinterpret_cast<uintptr_t>(p.b) + n * kRowBytes + k * 2;
-      b[k][n] = to_float(*reinterpret_cast<const uint16_t*>(plain ^ (plain >> 3 & 0x70)));
+      uint32_t bits = 0;
+      std::memcpy(&bits, place_in_b(p.b, n, k * type.bytes), type.bytes);
+      b[k][n] = type.to_float(bits);
     }
   for_each_sum(p, [&](float& sum, uint32_t m, uint32_t n) { d[m][n] = sum; });
   for (uint32_t m = 0; m < kSize; ++m)
@@ -93,23 +115,23 @@ void multiply(const GroupProduct& p, ToFloat to_float) {
   for_each_sum(p, [&](float& sum, uint32_t m, uint32_t n) { sum = d[m][n]; });
 }
 
-void begin(const char* name, Collective collective, float* d, const uint32_t* a, const void* b) {
+void begin(const GroupType& type, float* d, const uint32_t* a, const void* b) {
+  const char* name = collective_name(type.collective);
   const Place place = this_place(name);
   GroupProduct& product = place.group.next;
   const Worker& worker = *place.fiber.worker;
   const char* from = static_cast<const char*>(b);
-  if (place.group.arrived == 0) product.b = from;
+  if (place.group.arrived == 0) product.type = &type, product.b = from;
   if (product.b != from) fail([&] { return fmt::format("{}: threads of a warpgroup differ in b", name); });
   if ((from - worker.shared) % kAtomBytes != 0)
     fail([&] {
       return fmt::format("{} with b at {}: must be a multiple of {}", name, describe_address(worker, b),
                          kAtomBytes);
     });
-  product.f16 = collective == Collective::kWgmmaF16;
   product.d[place.thread] = d;
-  std::copy_n(a, product.a[place.thread].size(), product.a[place.thread].begin());
-  note_read(place, from);
-  join(place, collective, [&] {
+  std::copy_n(a, words_of_a(type), product.a[place.thread].begin());
+  note_read(place, product);
+  join(place, type.collective, [&] {
     place.group.begun.push_back(product);
     ++place.fiber.worker->stats.products;
   });
@@ -124,11 +146,15 @@ using namespace mkrt::emulator;
 extern "C" {
 
 void mk_wgmma_bf16(float* d, const uint32_t* a, const void* b) noexcept {
-  begin("mk_wgmma_bf16", Collective::kWgmmaBf16, d, a, b);
+  begin(kBf16, d, a, b);
 }
 
 void mk_wgmma_f16(float* d, const uint32_t* a, const void* b) noexcept {
-  begin("mk_wgmma_f16", Collective::kWgmmaF16, d, a, b);
+  begin(kF16, d, a, b);
+}
+
+void mk_wgmma_e4m3(float* d, const uint32_t* a, const void* b) noexcept {
+  begin(kE4m3, d, a, b);
 }
 
 // The emulator has registers for all threads.
@@ -137,10 +163,9 @@ void mk_leave_registers() noexcept {}
 
 void mk_wgmma_wait(float*) noexcept {
   const Place place = this_place("mk_wgmma_wait");
-  for (const GroupProduct& product : place.group.begun) note_read(place, product.b);
+  for (const GroupProduct& product : place.group.begun) note_read(place, product);
   join(place, Collective::kWgmmaWait, [&] {
-    for (const GroupProduct& product : place.group.begun)
-      product.f16 ? multiply(product, f16_to_f32) : multiply(product, bf16_to_f32);
+    for (const GroupProduct& product : place.group.begun) multiply(product);
     place.group.begun.clear();
   });
 }

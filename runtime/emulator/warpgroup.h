@@ -12,9 +12,16 @@ namespace mkrt::emulator {
 
 constexpr uint32_t kGroupThreads = 128;
 
+// GroupType is the type of a product's elements.
+struct GroupType {
+  Collective collective = Collective::kNone;
+  float (*to_float)(uint32_t) = nullptr;  // from an element's bits
+  uint32_t bytes = 0;                     // of an element
+};
+
 // GroupProduct is d += a * b, m64n64k64. The emulator reads b and writes d as late as possible: at the wait.
 struct GroupProduct {
-  bool f16 = false;
+  const GroupType* type = nullptr;
   const char* b = nullptr;
   std::array<float*, kGroupThreads> d{};
   std::array<std::array<uint32_t, 16>, kGroupThreads> a{};

@@ -85,6 +85,10 @@ struct Machine {
   // product_stream and attend_stream are the rates while all workers read memory.
   LoopRates product_stream{}, attend_stream{};
 
+  // Tells whether 8-bit activations are rounded by quantize grids, for wgmma. Otherwise consumers round them,
+  // for mma.sync.
+  bool has_quantize_grids() const { return warpgroups; }
+  bool multiplies_fp8() const { return fp8_mma || warpgroups; }
   // The emulator and processors run any number of workers.
   bool is_processor() const { return target.starts_with("x86-64"); }
   bool is_gpu() const { return target != "emulator" && !is_processor(); }

@@ -100,6 +100,12 @@ bool reads_all_parts(Context& c, const Use& write, const Along& ragged, const Us
   return false;
 }
 
+// Tells whether a reader's task asks for elements [0, extent) along a dim whose elements the writer's tasks
+// write one by one.
+bool reads_extent(Context& c, const Expr& extent, const Range& range) {
+  return !uses_coord(extent) && c.forms.of(range.offset).is_const(0) && c.forms.equal(range.size, extent);
+}
+
 // Tells whether all tasks of the writer together have written what a reader's task asks for along one dim.
 bool covered_along(Context& c, const Use& write, const Use* read, size_t d) {
   const TensorId t = write.access->tensor;
@@ -110,8 +116,10 @@ bool covered_along(Context& c, const Use& write, const Use* read, size_t d) {
       return true;
     case Along::Kind::kTable:
       return covers(by, dim.constant());
-    case Along::Kind::kEach:
-      return c.forms.equal(c.p.grids[write.grid].coords[by.coord].extent, dim);
+    case Along::Kind::kEach: {
+      const Expr& extent = c.p.grids[write.grid].coords[by.coord].extent;
+      return c.forms.equal(extent, dim) || (read && reads_extent(c, extent, read->access->region[d]));
+    }
     case Along::Kind::kSpans:
       ++c.report.lemmas;
       return true;

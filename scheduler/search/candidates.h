@@ -17,6 +17,7 @@ struct Asked {
   std::vector<PlacementRule> placements{};
   uint32_t ring = 0;         // ring stages; 0: no request
   bool may_use_fp8 = false;  // the search may let activations be 8-bit floats
+  bool codes = false;        // quantize grids are added (add_codes())
 };
 
 struct Candidate {

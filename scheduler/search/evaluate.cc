@@ -10,6 +10,7 @@
 #include "scheduler/place/assign.h"
 #include "scheduler/place/choose.h"
 #include "scheduler/simulate/simulate.h"
+#include "scheduler/tiling/codes.h"
 #include "scheduler/tiling/fuse.h"
 #include "scheduler/tiling/grid_pattern.h"
 #include "scheduler/tiling/split.h"
@@ -81,9 +82,13 @@ Result<TaskProgram> Evaluator::events(const Settings& settings) const {
   add_fitting(program_, options_.asked.splits, rules);
   TaskProgram program = program_;
   if (settings.wgmma_from != 0) set_wgmma_from(program, settings.wgmma_from);
-  if (settings.fp8_from != 0) set_fp8_from(program, settings.fp8_from);
+  const bool by_grids = machine_.has_quantize_grids();
+  if (settings.fp8_from != 0 && !by_grids) set_fp8_from(program, settings.fp8_from);
   Result<TaskProgram> split = split_as_asked(std::move(program), rules);
-  return split.ok() ? derive_events(std::move(split.value()), options_.costs) : split;
+  if (!split.ok()) return split;
+  if (options_.asked.codes || (settings.fp8_from != 0 && by_grids))
+    split = add_codes(std::move(split.value()));
+  return derive_events(std::move(split.value()), options_.costs);
 }
 
 Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) const {

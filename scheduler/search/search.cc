@@ -201,7 +201,8 @@ void add_reasons(const SearchReport& report, Schedule& schedule) {
     if (report.found.placements.contains(pattern)) reason = "found by simulated steps";
     if (const auto split = report.found.splits.find(pattern); split != report.found.splits.end())
       reason += fmt::format("; split into {} parts", split->second);
-    if (const uint32_t from = fp8_from(schedule.program, schedule.program.grids[g]); from != 0)
+    const TaskGrid& grid = schedule.program.grids[g];
+    if (const uint32_t from = (reads_codes(grid) ? wgmma_from : fp8_from)(schedule.program, grid); from != 0)
       reason += fmt::format("; activations fp8 from {} tokens on", from);
     const char* before = "; simulated steps to those before ";
     for (const Tried& tried : report.tried) {

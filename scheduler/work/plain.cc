@@ -1,5 +1,5 @@
 // These bodies load activations and compute at once: embed, append, combine, sample, route, expert_sum,
-// split_k_reduce and row.
+// split_k_reduce, row and quantize.
 #include "scheduler/work/task.h"
 
 namespace mkc {

@@ -31,7 +31,8 @@ void set_rates(TaskWork& work, const TaskOn& t, const Variant& variant, double e
 
 // Returns the bytes that are loaded before the first product: rows for a norm, or sums of squares. Sums of
 // squares of few tokens are loaded beside the strips.
-double start_bytes(const TaskOn& t, const Tensor& activations, int64_t tokens) {
+double start_bytes(const TaskOn& t, const Tensor& activations, int64_t tokens, bool codes) {
+  if (codes) return static_cast<double>(tokens * dtype_bytes(DType::f32));
   const int64_t rows_of_step = evaluate(activations.shape[0], t.step.symbols),
                 normed = t.grid.body == BodyKind::kExpert ? rows_of_step : tokens;
   const Access* sum_squares = find_operand(t.grid, "sum_squares");
@@ -62,16 +63,17 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   }
   Variant variant = variant_of(t.m, t.program, t.grid, tokens, weight_type(weight), strips);
   to_stored_bytes(variant, shape.format);
+  const bool by_groups = variant.group == mkrt::kWgmmaTokens, codes = by_groups && reads_codes(t.grid);
   if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
-    variant.activations_ns = t.m.bf16_activations_ns;
-  const bool by_groups = variant.group == mkrt::kWgmmaTokens;
+    variant.activations_ns = t.m.bf16_activations_ns / (codes ? 2 : 1);
   variant.activations_ns += variant.barrier_ns + (by_groups ? t.m.l2_ns : 0);
   if (variant.group <= mkrt::kMma32Tokens && parts > 1) share_k_slices(variant, parts, strips);
 
-  set_rates(work, t, variant, static_cast<double>(dtype_bytes(activations.dtype)), shape.format);
+  const DType read = codes ? DType::e4m3 : activations.dtype;
+  set_rates(work, t, variant, static_cast<double>(dtype_bytes(read)), shape.format);
   work.passes = static_cast<uint32_t>(ceil_of(tokens, variant.group));
   work.starts_once = true;
-  work.start_ns = path_ns(t.m, kProductStart) + start_bytes(t, activations, tokens) / t.l2_rate();
+  work.start_ns = path_ns(t.m, kProductStart) + start_bytes(t, activations, tokens, codes) / t.l2_rate();
   work.issue_ns = weight_issue_ns(t.m, work.full_bytes);
   work.pass_ns = by_groups ? 0 : t.m.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(t.grid, tokens) * strips / work.passes / t.l2_rate()

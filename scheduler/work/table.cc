@@ -9,9 +9,9 @@ namespace mkc {
 namespace {
 
 // The table is in the order of BodyKind.
-constexpr const BodyWork* kWorks[] = {&kEmbedWork,     &kProductWork, &kAppendWork, &kAttendWork,
-                                      &kPlainWork,     &kPlainWork,   &kPlainWork,  &kExpertWork,
-                                      &kExpertSumWork, &kProductWork, &kPlainWork,  &kPlainWork};
+constexpr const BodyWork* kWorks[] = {
+    &kEmbedWork,  &kProductWork,   &kAppendWork,  &kAttendWork, &kPlainWork, &kPlainWork, &kPlainWork,
+    &kExpertWork, &kExpertSumWork, &kProductWork, &kPlainWork,  &kPlainWork, &kPlainWork};
 static_assert(std::size(kWorks) == std::size(kBodyKinds));
 
 // Returns the number of bodies that more than one grid has. Layers come back to these bodies.

@@ -88,6 +88,15 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double slots
           mkrt::kStageBytes / mkrt::kKSlices};
 }
 
+// Returns Wgmma128 with codes. Matrix instructions of 8-bit floats have twice the rate of bf16 (NVIDIA H100
+// white paper). Both warpgroups have to issue their slots, whoever multiplies meanwhile.
+Variant wgmma128_codes(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips) {
+  Variant v = wgmma128(m, tokens, strips, 0);
+  v.bytes_per_ns *= 2;
+  bound_by_issue(m, codes_slots(type), mkrt::kConsumerWarps, mkrt::kStageBytes, v);
+  return v;
+}
+
 }  // namespace
 
 void share_k_slices(Variant& variant, uint32_t parts, uint32_t strips) {
@@ -132,7 +141,8 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       return v;
     }
     case mkrt::ProductVariant::kWgmma128:
-      return wgmma128(m, tokens, strips, slots.wgmma);
+      return reads_codes(grid) ? wgmma128_codes(m, tokens, type, strips)
+                               : wgmma128(m, tokens, strips, slots.wgmma);
   }
   MKC_BUG("a product of no variant");
 }

@@ -54,6 +54,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.activations = build.activations;
   request.options.kv_dtype = build.kv_dtype;
   request.options.scheduler = build.scheduler;
+  request.without = build.without;
   Compilation c = value_of(open_model(request, true));
   c.request.placements = build.placements;
   c.request.splits = build.splits;

@@ -27,7 +27,8 @@ struct Build {
   std::vector<PlacementRule> placements{};
   std::vector<SplitRule> splits{};
   Mode mode = Mode::kMegakernel;
-  bool quick = true;  // false for many steps: see HostOptions
+  std::vector<std::string> without{};  // features of the target that the code goes without
+  bool quick = true;                   // false for many steps: see HostOptions
 };
 
 // Returns the cache of machine code for the emulator. The tests of one build share it, so that equal

@@ -95,18 +95,18 @@ class SettingsTest(Command):
 
     def test_8_bit_activations_are_refused_where_nothing_can_multiply_them(self):
         compile_ = ("compile", FIXTURE, "--emit", "schedule", "--max-tokens", 64, "--activations")
-        for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_90a", "h100"), ("sm_100a", "b200"),
-                                ("x86-64-v3", "x86-64-v3")):
-            self.refuses(f"--activations: error: activations are fp8, but machine {machine} of target {target} has no mma of "
-                         "8-bit floats, expected one of sm_89, sm_120 or sm_121\n", *compile_, "fp8", "--target", target)
+        for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_100a", "b200"), ("x86-64-v3", "x86-64-v3")):
+            self.refuses(f"--activations: error: activations are fp8, but machine {machine} of target {target} has no matrix "
+                         "instructions of 8-bit floats, expected one of sm_89, sm_90a, sm_120 or sm_121\n", *compile_, "fp8",
+                         "--target", target)
         on_ada = (*compile_, "fp8", "--target", "sm_89")
         self.refuses("--activations: error: activations are fp8, but no product has weights of E4M3\n", *on_ada)
         self.refuses("--activations: error: activations are fp8, but batch_invariant asks for the same bits in steps of "
                      "fewer tokens\n", *on_ada, "--batch-invariant")
         self.refuses("mkc: error: --activations: ", *compile_, "int8")
         text = f"checkpoint: {FIXTURE}\ntarget: sm_80\nschedule: {{activations: fp8}}\n"
-        self.refuses_file("model.yaml:3:25: error: activations are fp8, but machine a100 of target sm_80 has no mma of 8-bit "
-                          "floats, expected one of sm_89, sm_120 or sm_121\nschedule: {activations: fp8}\n", text)
+        self.refuses_file("model.yaml:3:25: error: activations are fp8, but machine a100 of target sm_80 has no matrix "
+                          "instructions of 8-bit floats, expected one of sm_89, sm_90a, sm_120 or sm_121\nschedule: {activations: fp8}\n", text)
         self.refuses_file('model.yaml:2:25: error: activations is "fp16", expected bf16, fp8, auto',
                           f"checkpoint: {FIXTURE}\nschedule: {{activations: fp16}}\n")
 
@@ -115,16 +115,16 @@ class SettingsTest(Command):
         model = self.dir / "fp8"
         model.mkdir()
 
-        def attributes(scheme, *options, target="sm_89", machine="rtx4090"):
-            """Returns which products of the schedule have 8-bit activations."""
+        def attributes(scheme, *options, target="sm_89", machine="rtx4090", tokens=256, found=b"fp8_from = 33"):
+            """Returns how many products of the schedule have 8-bit activations."""
             config = json.loads((shape / "config.json").read_text())
             config.update(num_hidden_layers=4, quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128],
                                                                      **scheme})
             (model / "config.json").write_text(json.dumps(config))
             code, out, err = self.mkc("compile", model, "--emit", "schedule", "--target", target, "--machine", machine,
-                                      "--max-tokens", 256, *options)
+                                      "--max-tokens", tokens, *options)
             self.assertEqual(code, 0, err)
-            return out.count(b"fp8_from = 33")
+            return out.count(found)
 
         dynamic = {"activation_scheme": "dynamic"}
         self.assertGreater(attributes(dynamic), 0)
@@ -132,7 +132,19 @@ class SettingsTest(Command):
         self.assertGreater(attributes({}, "--activations", "fp8"), 0)
         self.assertEqual(attributes(dynamic, "--activations", "bf16"), 0)
         self.assertEqual(attributes(dynamic, "--batch-invariant"), 0)
-        self.assertEqual(attributes(dynamic, target="sm_90a", machine="h100"), 0)
+        hopper = {"target": "sm_90a", "machine": "h100"}
+        self.assertEqual(attributes(dynamic, **hopper), 0)
+        codes = {**hopper, "found": b"read codes "}
+        self.assertGreater(attributes(dynamic, **codes), 0)
+        self.assertEqual(attributes({}, **codes), 0)
+        self.assertEqual(attributes({}, "--activations", "fp8", **codes), 4 * 6)  # q, k, v, o, gate and up, down of 4 layers
+        self.assertEqual(attributes({}, "--activations", "fp8", **{**hopper, "found": b": quantize "}), 4 * 4)
+        self.assertEqual(attributes(dynamic, "--batch-invariant", **codes), 0)
+        self.assertEqual(attributes(dynamic, tokens=64, **codes), 0)
+        self.refuses("--activations: error: activations are fp8, but steps have at most 64 tokens, expected 65 or more\n",
+                     "compile", model, "--emit", "schedule", "--target", "sm_90a", "--max-tokens", 64, "--activations", "fp8")
+        code, out, err = self.mkc("explain", model, "--target", "sm_90a", "--max-tokens", 256, "--activations", "fp8")
+        self.assertEqual((code, b"activations fp8 from 65 tokens on" in b" ".join(out.split())), (0, True), err)
         code, out, err = self.mkc("explain", model, "--target", "sm_89", "--machine", "rtx4090", "--max-tokens", 256,
                                   "--activations", "fp8")
         self.assertEqual((code, b"activations fp8 from 33 tokens on" in b" ".join(out.split())), (0, True), err)

@@ -76,8 +76,9 @@ class Spills(Command):
 
     def test_no_shape_spills_that_rounds_activations_to_8_bits(self):
         ways = list(itertools.product(("64", "256"), ("sm_89", "sm_120")))
+        by_warpgroups = [("256", "sm_90a")]
         for n, coding in enumerate(("e4m3", "e4m3_block")):
-            for tokens, target in ways if ALL else ways[n::3]:
+            for tokens, target in ways + by_warpgroups if ALL else ways[n::3] + by_warpgroups * n:
                 with self.subTest(f"{coding}, {tokens} tokens, {target}"):
                     text = json.loads((ROOT / "tools/bench/configs/qwen3-8b/config.json").read_text())
                     text.update(num_hidden_layers=CODED_LAYERS, quantization_config=CODINGS[coding])

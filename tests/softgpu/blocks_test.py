@@ -2,7 +2,8 @@
 """Runs a checkpoint of fp8 with scales of blocks on the software GPU, in steps whose products go by warpgroups.
 
 The checkpoint is a layer of random weights, of other sizes in each block, which mkc quantize rounds. Tokens after a
-prompt of 100 tokens, which are one step, are compared with the emulator's. Skipped (77) without an assembler for PTX.
+prompt of 100 tokens, which are one step, are compared with the emulator's. Activations are bf16, and then codes of 8-bit floats
+that quantize grids leave. Skipped (77) without an assembler for PTX.
 """
 import argparse
 import json
@@ -68,6 +69,16 @@ def run(build, model, vocab, device, *options, **settings):
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
+def check(build, model, vocab, activations):
+    wanted, _ = run(build, model, vocab, "emulator", "--activations", activations)
+    found, said = run(build, model, vocab, "cuda", "--target", "sm_90a", "--activations", activations, SOFTGPU_RACES="1", SOFTGPU_STATS="1")
+    print(f"{found['device']}, activations {activations}: tokens {found['new_ids']}\n{said}")
+    if "software GPU" not in found["device"] or found["new_ids"] != wanted["new_ids"]:
+        raise AssertionError(f"tokens {found['new_ids']} of {found['device']}, the emulator's are {wanted['new_ids']}")
+    # The head has one row, so that products of warpgroups are those of weights of fp8.
+    return int(re.search(r"(\d+) wgmma", said)[1])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
@@ -75,14 +86,10 @@ def main():
     require_assembler()
     with tempfile.TemporaryDirectory() as root:
         model, vocab = make_checkpoint(build / "mkc", Path(root))
-        wanted, _ = run(build, model, vocab, "emulator")
-        found, said = run(build, model, vocab, "cuda", "--target", "sm_90a", SOFTGPU_RACES="1", SOFTGPU_STATS="1")
-    print(f"{found['device']}: tokens {found['new_ids']}\n{said}")
-    if "software GPU" not in found["device"] or found["new_ids"] != wanted["new_ids"]:
-        raise AssertionError(f"tokens {found['new_ids']} of {found['device']}, the emulator's are {wanted['new_ids']}")
-    # The head has one row, so that products of warpgroups are those of weights of fp8.
-    if int(re.search(r"(\d+) wgmma", said)[1]) == 0:
-        raise AssertionError("no product went by warpgroups")
+        products = {activations: check(build, model, vocab, activations) for activations in ("bf16", "fp8")}
+    # An instruction takes 32 columns of codes, or 16 of bf16.
+    if products["bf16"] == 0 or products["bf16"] != 2 * products["fp8"]:
+        raise AssertionError(f"products by warpgroups: {products}, expected half as many with codes")
     return 0
 
 

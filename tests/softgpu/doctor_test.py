@@ -54,7 +54,7 @@ class Doctor(OnDevice):
                                   "measure", MKC_CACHE=self.kept, SOFTGPU_L2="65536")
         self.assertEqual((done.returncode, self.failed(found)), (0, []), done.stdout + done.stderr)
         self.assertEqual((found["gpu"], found["device"]["capability"]), ("software GPU sm_90", "9.0"))
-        self.assertEqual(len(found["checks"]), 16, found["checks"])
+        self.assertEqual(len(found["checks"]), 17, found["checks"])
         self.assertEqual(set(found["measured"]["seen"]), {"notify_ns", "stream_bytes_per_ns", "cold_burst"})
         kept = json.loads(Path(found["measured_file"]).read_text())
         self.assertEqual((kept["device"], kept["failed"]), ("software GPU sm_90", []))

@@ -29,6 +29,13 @@ void take_a(const uint32_t* const* words, float (*a)[16]) {
     }
 }
 
+// Takes the part of a register of each lane that holds four elements of E4M3 of a row (PTX ISA, "Matrix
+// Fragments for mma.m16n8k32"). Lane 4g + t has row g, from element low + 4t on.
+inline void take_codes(const uint32_t* words, float (*rows)[32], uint32_t low) {
+  for (uint32_t l = 0; l < 32; ++l)
+    for (uint32_t n = 0; n < 4; ++n) rows[l / 4][low + l % 4 * 4 + n] = of_e4m3(words[l] >> 8 * n & 0xff);
+}
+
 // Returns c + a · b over `Count` elements. PTX leaves the order of the sum open. `exactly` adds in f64 and
 // rounds once; otherwise the elements are added one by one in f32.
 template <uint32_t Count = 16>

@@ -40,13 +40,8 @@ Flow mma_e4m3(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
   if (lanes != ~0u) m.fault(&w, &i, "only lanes " + hex(lanes) + " multiply");
   alignas(64) float a[16][32], b[8][32];
-  const auto take = [&](uint32_t operand, uint32_t low, float (*rows)[32], uint32_t add) {
-    const uint32_t* p = w.at<uint32_t>(w.operand(i, operand));
-    for (uint32_t l = 0; l < 32; ++l)
-      for (uint32_t n = 0; n < 4; ++n) rows[l / 4 + add][low + l % 4 * 4 + n] = of_e4m3(p[l] >> 8 * n & 0xff);
-  };
-  for (uint32_t n = 0; n < 4; ++n) take(4 + n, n / 2 * 16, a, n % 2 * 8);
-  for (uint32_t n = 0; n < 2; ++n) take(8 + n, n * 16, b, 0);
+  for (uint32_t n = 0; n < 4; ++n) take_codes(w.at<uint32_t>(w.operand(i, 4 + n)), a + n % 2 * 8, n / 2 * 16);
+  for (uint32_t n = 0; n < 2; ++n) take_codes(w.at<uint32_t>(w.operand(i, 8 + n)), b, n * 16);
   float out[4][32];
   for (uint32_t n = 0; n < 4; ++n) {
     const float* c = w.at<float>(w.operand(i, 10 + n));

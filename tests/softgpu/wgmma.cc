@@ -12,10 +12,10 @@ constexpr uint32_t kSums = 32, kA = 2 * kSums, kB = kA + 4, kScaleD = kB + 1;  /
 // A matrix descriptor says where a matrix lies in shared memory (PTX ISA, "Matrix Descriptor Format").
 struct Descriptor {
   uint32_t start, stride;
-  // Returns the offset of column `col` from element `k` on. Eight columns of 128 bytes are an atom. An atom's
+  // Returns the offset of byte `at` of column `col`. Eight columns of 128 bytes are an atom. An atom's
   // swizzle xors bits 4 to 6 of the address with bits 7 to 9.
-  uint32_t offset(uint32_t col, uint32_t k) const {
-    const uint32_t address = start + col / 8 * stride + col % 8 * 128 + k * 2;
+  uint32_t offset(uint32_t col, uint32_t at) const {
+    const uint32_t address = start + col / 8 * stride + col % 8 * 128 + at;
     return (address ^ (address >> 7 & 7) << 4) - static_cast<uint32_t>(kSharedBase);
   }
 };
@@ -39,25 +39,43 @@ Descriptor read_descriptor(Warp& w, const Instruction& i) {
   return d;
 }
 
+// Halves are 16 elements of bf16 or f16 of a step.
 template <bool Bf16>
+struct Halves {
+  static constexpr uint32_t count = 16;
+  static void take(const uint32_t* const* words, float (*a)[count]) { take_a<Bf16>(words, a); }
+  static float element(const uint8_t* bytes, uint32_t k) {
+    uint16_t h;
+    std::memcpy(&h, bytes + 2 * (k % 8), 2);
+    return half_value<Bf16>(h);
+  }
+};
+// Codes are 32 elements of E4M3 of a step.
+struct Codes {
+  static constexpr uint32_t count = 32;
+  static void take(const uint32_t* const* words, float (*a)[count]) {
+    for (uint32_t n = 0; n < 4; ++n) take_codes(words[n], a + n % 2 * 8, n / 2 * 16);
+  }
+  static float element(const uint8_t* bytes, uint32_t k) { return of_e4m3(bytes[k % 16]); }
+};
+
+template <class Type>
 void multiply(Warp& w, const Instruction& i) {
+  constexpr uint32_t of_chunk = Type::count / 2;  // elements of 16 bytes
   const Descriptor d = read_descriptor(w, i);
   const uint32_t* words[4];
   for (uint32_t n = 0; n < 4; ++n) words[n] = w.at<uint32_t>(w.operand(i, kA + n));
-  alignas(64) float a[16][16], b[64][16];
-  take_a<Bf16>(words, a);
+  alignas(64) float a[16][Type::count], b[64][Type::count];
+  Type::take(words, a);
   for (uint32_t col = 0; col < 64; ++col)
-    for (uint32_t k = 0; k < 16; ++k) {
-      uint16_t h;
-      std::memcpy(&h, w.cta->shared.data() + d.offset(col, k), 2);
-      b[col][k] = half_value<Bf16>(h);
-    }
+    for (uint32_t k = 0; k < Type::count; ++k)
+      b[col][k] = Type::element(w.cta->shared.data() + d.offset(col, k / of_chunk * 16), k);
   const bool adds = *w.at<uint32_t>(w.operand(i, kScaleD)) != 0;
   for (uint32_t n = 0; n < kSums; ++n) {
     float* sum = w.at<float>(w.operand(i, n));
     for (uint32_t l = 0; l < 32; ++l)
-      sum[l] = sum_up(w.machine().settings.exact_sums, adds ? sum[l] : 0, a[l / 4 + 8 * (n / 2 % 2)],
-                      b[8 * (n / 4) + l % 4 * 2 + n % 2]);
+      sum[l] = sum_up<Type::count>(w.machine().settings.exact_sums, adds ? sum[l] : 0,
+                                   a[l / 4 + 8 * (n / 2 % 2)], b[8 * (n / 4) + l % 4 * 2 + n % 2]);
   }
 }
 
@@ -71,10 +89,10 @@ void touch_matrix(Warp& w, const Instruction& i, bool done) {
   if (!race) return;
   const Descriptor d = read_descriptor(w, i);
   for (uint32_t col = 0; col < 64; ++col)
-    for (uint32_t k = 0; k < 16; k += 8) race->load_async(w, i, d.offset(col, k), 16, done);
+    for (uint32_t at = 0; at < 32; at += 16) race->load_async(w, i, d.offset(col, at), 16, done);
 }
 
-template <bool Bf16>
+template <class Type>
 Flow product(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
   if (lanes != ~0u) m.fault(&w, &i, "only lanes " + hex(lanes) + " multiply");
@@ -84,7 +102,8 @@ Flow product(Warp& w, const Instruction& i, uint32_t lanes) {
     if (w.last_write[w.operand(i, n).reg] > w.fenced_at)
       m.fault(&w, &i, "operand " + std::to_string(n) + " was written since the last wgmma.fence");
   const auto number = [&](uint32_t n) { return *w.at<uint32_t>(w.operand(i, kScaleD + n)); };
-  if (number(1) != 1 || number(2) != 1 || number(3) != 0)
+  const bool transposed = Type::count == 16 && number(3) != 0;  // only types of 2 bytes may be
+  if (number(1) != 1 || number(2) != 1 || transposed)
     m.fault(&w, &i, "negated or transposed operands, which are not modelled");
   const Descriptor d = read_descriptor(w, i);
   ++w.products_begun;
@@ -92,7 +111,7 @@ Flow product(Warp& w, const Instruction& i, uint32_t lanes) {
   ++m.statistics.wgmma;
   touch_matrix(w, i, false);
   mark_busy(w, i, 1);
-  w.products.push_back({&i, 0, false, multiply<Bf16>});
+  w.products.push_back({&i, 0, false, multiply<Type>});
   return Flow::kYield;
 }
 
@@ -142,9 +161,10 @@ void check_busy(Warp& w, const Instruction& i) {
 }
 
 void add_wgmma_forms(Forms& f) {
-  const std::string operands = std::string(kSums, 'w') + "+=wwwwdpnnn";
-  f["wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"] = {product<true>, operands, true};
-  f["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] = {product<false>, operands, true};
+  const std::string operands = std::string(kSums, 'w') + "+=wwwwdpnn";
+  f["wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"] = {product<Halves<true>>, operands + 'n', true};
+  f["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] = {product<Halves<false>>, operands + 'n', true};
+  f["wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3"] = {product<Codes>, operands, true};
   f["wgmma.fence.sync.aligned"] = {fence, "=", true};
   f["wgmma.commit_group.sync.aligned"] = {commit, "=", true};
   f["wgmma.wait_group.sync.aligned"] = {wait, "=n", true};

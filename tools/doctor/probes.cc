@@ -225,6 +225,26 @@ Probe wgmma(bool f16) {
   return p;
 }
 
+// Codes take half the words of bf16, so the words behind them are not used.
+Probe wgmma_codes() {
+  Probe p = wgmma(false);
+  p.name = "wgmma (e4m3)";
+  p.argument = 2;
+  const auto four = [](uint32_t seed, uint32_t row, uint32_t column) {
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < 4; ++i)
+      word |= half::f32_to_e4m3(static_cast<float>(small(seed + row * 64 + column + i))) << 8 * i;
+    return word;
+  };
+  for (uint32_t t = 0; t < p.threads; ++t)
+    for (uint32_t i = 0; i < 8; ++i)
+      p.in[16 * t + i] = four(kA, t / 32 * 16 + t % 32 / 4 + i % 2 * 8, i / 2 * 16 + t % 4 * 4);
+  for (uint32_t column = 0; column < 64; ++column)
+    for (uint32_t word = 0; word < 16; ++word)
+      p.in[16 * p.threads + 32 * column + word] = four(kB, column, 4 * word);
+  return p;
+}
+
 Probe setmaxnreg() {
   constexpr uint32_t kValues = 128, kThreads = 384;
   Probe p{.name = "setmaxnreg", .kernel = "probe_setmaxnreg", .threads = kThreads};
@@ -306,6 +326,7 @@ std::vector<Probe> probes_of(const Engines& engines) {
   if (engines.warpgroups) {
     probes.push_back(wgmma(false));
     probes.push_back(wgmma(true));
+    probes.push_back(wgmma_codes());
     if (engines.setmaxnreg) probes.push_back(setmaxnreg());
   }
   for (Probe (*probe)() : {messages, atomics, clock}) probes.push_back(probe());

@@ -76,9 +76,9 @@ ModelRequest draw_request(Models models, const std::string& small, Rng& rng) {
     o.max_tokens = any_of<int64_t>(rng, {1, 2, 4, 8, 16, 16, 17, 32, 33, 48, 96, 256});
     o.max_requests = std::min(*o.max_tokens, any_of<int64_t>(rng, {1, 2, 4, 8, 16, 64}));
   } else {
-    request.model =
-        root + "/tools/bench/configs/" +
-        any_of<std::string>(rng, {"llama-3.1-8b", "llama-3.2-1b", "qwen3-0.6b", "qwen3-30b-a3b", "qwen3-8b"});
+    request.model = root + "/tools/bench/configs/" +
+                    any_of<std::string>(rng, {"llama-3.1-8b", "llama-3.2-1b", "qwen3-0.6b", "qwen3-30b-a3b",
+                                              "qwen3-8b", "qwen3-8b-fp8-block"});
     o.context = any_of<int64_t>(rng, {4096, 40960});
     o.max_tokens = any_of<int64_t>(rng, {1, 16, 64, 256});
     o.max_requests = std::min(*o.max_tokens, any_of<int64_t>(rng, {1, 16, 64}));

@@ -72,8 +72,14 @@ Span columns_of(TouchList& t, int64_t part, int64_t parts) {
 
 void touch_product(TouchList& t, int64_t strip) {
   const int64_t rows = t.dim("out", 0, true), cols = t.dim("weight", 1);
+  const bool coded = t.has("codes") && rows >= t.attr("wgmma_from", 0);
   const int64_t taken = t.attr("gather_rows", 0) != 0 ? t.dim("x", 0) : rows;
-  t.read("x", {up_to(taken), up_to(cols)});
+  if (coded) {
+    t.read("codes", {up_to(rows), up_to(cols)});
+    t.read("code_scale", {up_to(rows), only(0)});
+  } else {
+    t.read("x", {up_to(taken), up_to(cols)});
+  }
   t.read("weight", {block_of(strip, kStrip, t.dim("weight", 0)), up_to(cols)}, Toucher::kStream);
   t.maybe_read("norm", {up_to(cols)});
   if (t.has("sum_squares")) t.read("sum_squares", {up_to(taken), up_to(t.dim("sum_squares", 1))});
@@ -164,6 +170,14 @@ void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
   t.maybe_write("sum_squares", {only(token), only(block)});
 }
 
+void touch_quantize(TouchList& t, int64_t row) {
+  const int64_t cols = t.dim("x", 1);
+  t.read("x", {only(row), up_to(cols)});
+  if (t.has("sum_squares")) t.read("sum_squares", {only(row), up_to(t.dim("sum_squares", 1))});
+  t.write("codes", {only(row), up_to(cols)});
+  t.write("code_scale", {only(row), only(0)});
+}
+
 // A block has whole heads where a norm or a rotation takes heads, and a whole row where a norm takes rows.
 void touch_row(TouchList& t, int64_t row, int64_t block) {
   const int64_t cols = t.dim("out", 1, true), normed = t.has("norm") ? t.dim("norm", 0) : 0,
@@ -218,6 +232,8 @@ void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span
       return touch_split_k_reduce(t, c(0));
     case BodyKind::kRow:
       return touch_row(t, c(0), c(1));
+    case BodyKind::kQuantize:
+      return touch_quantize(t, c(0));
   }
 }
 

@@ -1,19 +1,11 @@
 // These tests compare products whose activations are 8-bit floats with float64. The reference rounds the
 // activations by itself.
-#include "tests/unit/device/product.h"
+#include "tests/unit/device/fp8.h"
 
 namespace mk {
 namespace {
 
 constexpr u32 kFp8From = 33;
-constexpr WeightType kE4m3Types[] = {WeightType::kE4m3, WeightType::kE4m3Block};
-
-// Returns the nearest number of E4M3 (OCP 8-bit floating point specification), at most 448. A tie goes to
-// even.
-double nearest_e4m3(double v) {
-  const double spacing = std::ldexp(1, std::max(v == 0 ? -6 : std::ilogb(v), -6) - 3);
-  return std::clamp(std::nearbyint(v / spacing) * spacing, -448.0, 448.0);
-}
 
 // Rounds a row to 8-bit floats. The columns that a K slice has in a tile share a scale. The scale is a power
 // of 2 that puts the greatest magnitude between 128 and 256.
@@ -22,10 +14,8 @@ void round_to_fp8(const PackedShape& s, std::vector<double>& row) {
   for (size_t begin = 0; begin < row.size();) {
     const size_t in_k_slice = begin % of_k_slice,
                  end = std::min(row.size(), begin + std::min(of_tile, of_k_slice - in_k_slice));
-    double max = 0;
-    for (size_t i = begin; i < end; ++i) max = std::max(max, std::abs(row[i]));
-    const double scale = max == 0 ? 1 : std::ldexp(1, 7 - std::ilogb(max));
-    for (; begin < end; ++begin) row[begin] = nearest_e4m3(row[begin] * scale) / scale;
+    round_to_e4m3(row, begin, end);
+    begin = end;
   }
 }
 
@@ -49,23 +39,6 @@ void for_each_case(const Check& check) {
       a.fp8_from = kFp8From;
       check(c, p, a, out);
     }
-}
-
-// Returns rows of bf16, of which each column group has another size, and some groups are 0.
-Rounded uneven_rows(const Case& c, const Problem& p) {
-  Rounded in = round_input(c, p, 5);
-  for (size_t i = 0; i < in.x.size(); ++i) {
-    const size_t token = i / c.cols, group = i % c.cols / 24;
-    const int exponent = static_cast<int>((token * 5 + group * 11) % 40) - 20;
-    in.x[i] = group % 7 == 3 ? 0 : to_bf16(std::ldexp(from_bf16(in.x[i]), exponent));
-  }
-  return in;
-}
-
-std::vector<double> row_of(const Case& c, const Rounded& in, uint32_t token) {
-  std::vector<double> row(c.cols);
-  for (uint32_t k = 0; k < c.cols; ++k) row[k] = from_bf16(in.x[token * c.cols + k]);
-  return row;
 }
 
 TEST_CASE("a product of 8-bit activations agrees with float64 on the rounded activations") {
