@@ -30,7 +30,7 @@ struct ModelOptions {
   std::optional<int64_t> context;          // positions; default min(the model's maximum, 4096)
   std::optional<DType> kv_dtype;           // default: the weights' dtype
   std::optional<bool> batch_invariant;     // default false: see CompileRequest
-  std::optional<int64_t> wgmma_from;       // default 65, or what -O3 finds: see CompileRequest
+  std::optional<int64_t> wgmma_from;       // see CompileRequest
   std::optional<Activations> activations;  // default auto: see CompileRequest
   std::optional<int64_t> ring;             // stages; default: as many as fit, or what -O3 finds
   std::optional<int64_t> workers;          // default: as many as the target has

@@ -71,13 +71,23 @@ bool some_grid(const TaskProgram& program, bool (*is)(const TaskProgram&, const 
   return std::ranges::any_of(program.grids, [&](const TaskGrid& grid) { return is(program, grid); });
 }
 
+bool adds_codes(const Compilation& c) {
+  return c.request.activations == Activations::kFp8 && c.machine.has_quantize_grids();
+}
+
+// Returns the number of tokens from which warpgroups multiply. With codes they are faster from the least
+// number on.
+int64_t wgmma_from_of(const Compilation& c) {
+  return c.request.wgmma_from.value_or(adds_codes(c) ? kMinWgmmaFrom : kDefaultWgmmaFrom);
+}
+
 // Has products of E4M3 weights multiply 8-bit floats, as the user asks for. Quantize grids are added when
 // products have been split.
 Status ask_for_fp8(Compilation& c) {
   auto& program = std::get<TaskProgram>(c.module);
   if (!some_grid(program, multiplies_e4m3)) return fp8_error(c.request, "but no product has weights of E4M3");
   const bool by_grids = c.machine.has_quantize_grids();
-  const int64_t from = by_grids ? c.request.wgmma_from.value_or(kDefaultWgmmaFrom) : kMinFp8From;
+  const int64_t from = by_grids ? wgmma_from_of(c) : kMinFp8From;
   if (c.request.max_tokens < from)
     return fp8_error(c.request, fmt::format("but steps have at most {} tokens, expected {} or more",
                                             c.request.max_tokens, from));
@@ -97,14 +107,10 @@ Result<bool> may_use_fp8(const Compilation& c) {
 }
 
 Status make_grids(Compilation& c) {
-  const int64_t wgmma_from = c.request.batch_invariant ? 0 : c.request.wgmma_from.value_or(kDefaultWgmmaFrom);
+  const int64_t wgmma_from = c.request.batch_invariant ? 0 : wgmma_from_of(c);
   const FuseOptions options{workers_of(c), static_cast<uint32_t>(wgmma_from)};
   if (Status s = take(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c); !s.ok()) return s;
   return c.request.activations == Activations::kFp8 ? ask_for_fp8(c) : Status();
-}
-
-bool adds_codes(const Compilation& c) {
-  return c.request.activations == Activations::kFp8 && c.machine.has_quantize_grids();
 }
 
 EventCosts event_costs(const Compilation& c) {
@@ -119,11 +125,12 @@ Status find_settings(Compilation& c) {
     return {};
   }
   MKC_TRY(fp8, may_use_fp8(c));
-  const SearchOptions options{event_costs(c),
-                              request.scheduler,
-                              {request.wgmma_from.has_value(), request.splits, request.placements,
-                               static_cast<uint32_t>(request.ring.value_or(0)), fp8, adds_codes(c)},
-                              c.search};
+  const SearchOptions options{
+      event_costs(c),
+      request.scheduler,
+      {request.wgmma_from.has_value(), request.splits, request.placements,
+       static_cast<uint32_t>(request.ring.value_or(0)), fp8, c.machine.has_quantize_grids(), adds_codes(c)},
+      c.search};
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
   c.found = std::move(report.value());

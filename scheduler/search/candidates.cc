@@ -132,7 +132,9 @@ std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Asked& a
   const bool can = std::ranges::any_of(program.grids,
                                        [&](const TaskGrid& grid) { return multiplies_e4m3(program, grid); });
   if (!can || !asked.may_use_fp8) return {};
-  return {{"with activations: fp8", {.fp8_from = kMinFp8From}}};
+  Candidate candidate{"with activations: fp8", {.fp8_from = kMinFp8From}};
+  if (asked.fp8_by_grids && !asked.wgmma_from) candidate.settings.wgmma_from = kMinWgmmaFrom;
+  return {candidate};
 }
 
 std::vector<Candidate> ring_candidates(uint32_t stages, const Asked& asked) {

@@ -140,11 +140,11 @@ class SettingsTest(Command):
         self.assertEqual(attributes({}, "--activations", "fp8", **codes), 4 * 6)  # q, k, v, o, gate and up, down of 4 layers
         self.assertEqual(attributes({}, "--activations", "fp8", **{**hopper, "found": b": quantize "}), 4 * 4)
         self.assertEqual(attributes(dynamic, "--batch-invariant", **codes), 0)
-        self.assertEqual(attributes(dynamic, tokens=64, **codes), 0)
-        self.refuses("--activations: error: activations are fp8, but steps have at most 64 tokens, expected 65 or more\n",
-                     "compile", model, "--emit", "schedule", "--target", "sm_90a", "--max-tokens", 64, "--activations", "fp8")
+        self.assertEqual(attributes(dynamic, tokens=32, **codes), 0)
+        self.refuses("--activations: error: activations are fp8, but steps have at most 32 tokens, expected 33 or more\n",
+                     "compile", model, "--emit", "schedule", "--target", "sm_90a", "--max-tokens", 32, "--activations", "fp8")
         code, out, err = self.mkc("explain", model, "--target", "sm_90a", "--max-tokens", 256, "--activations", "fp8")
-        self.assertEqual((code, b"activations fp8 from 65 tokens on" in b" ".join(out.split())), (0, True), err)
+        self.assertEqual((code, b"activations fp8 from 33 tokens on" in b" ".join(out.split())), (0, True), err)
         code, out, err = self.mkc("explain", model, "--target", "sm_89", "--machine", "rtx4090", "--max-tokens", 256,
                                   "--activations", "fp8")
         self.assertEqual((code, b"activations fp8 from 33 tokens on" in b" ".join(out.split())), (0, True), err)
