@@ -35,7 +35,7 @@ assert states["layers qwen3"] == "not run on a GPU", states
 assert told["the emulator's"] == [None], told  # it is the emulator
 again = json.load(open("again/gpu-check.json"))["checks"]
 assert [c for c in again if c["state"] == "passed"] == [c for c in result["checks"] if c["state"] == "passed"], again
-assert states["fault"] == "not run on a GPU" and states["speed qwen3-8b"] == "not run on a GPU", states
+assert states["fault"] == "not run on a GPU" and states["speed llama-3.2-1b"] == "not run on a GPU", states
 assert states["trace llama"] == "passed", result
 assert json.load(open("emulated/gpu-trace-llama.json"))["unit"] == "stamps"
 assert result["device"] == "emulator" and result["rehearsal"] is True
