@@ -15,7 +15,8 @@ WAYS = list(itertools.product(("64", "256"), ("sm_90a", "sm_80", "sm_89", "sm_12
 ALL = "--all" in sys.argv
 BENCH, OTHER = (sorted((ROOT / folder).iterdir()) for folder in ("tools/bench/configs", "tests/fixtures/configs"))
 # Targets and tokens of each shape by default.
-DEFAULT = [(config, ("256", "sm_90a")) for config in BENCH] + list(zip(OTHER, [WAYS[1], WAYS[6], WAYS[3], WAYS[5]]))
+# With 256 tokens gpt-oss-20b spills the number of the step, which is used a few times a step.
+DEFAULT = [(config, ("64" if config.name == "gpt-oss-20b" else "256", "sm_90a")) for config in BENCH] + list(zip(OTHER, [WAYS[1], WAYS[6], WAYS[3], WAYS[5]]))
 CASES = itertools.product(BENCH + OTHER, WAYS) if ALL else DEFAULT
 CODED_LAYERS = 2
 MIXED = {"mlp_only_layers": [0]}  # a dense layer before one with experts, so that one kernel has the products of both
