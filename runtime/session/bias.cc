@@ -16,7 +16,7 @@ constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 constexpr float kMaxPenalty = 2;
 
 template <class... Args>
-Error fault(const char* field, fmt::format_string<Args...> format, Args&&... args) {
+Error bias_fault(const char* field, fmt::format_string<Args...> format, Args&&... args) {
   return Error{fmt::format("{}: error: {}", field, fmt::format(format, std::forward<Args>(args)...))};
 }
 
@@ -27,17 +27,18 @@ bool outside(int32_t id, size_t vocab) {
 Status check_values(const BiasSettings& bias, size_t vocab) {
   for (const LogitBias& of : bias.logit_bias) {
     if (outside(of.id, vocab))
-      return fault("logit_bias", "found the id {}, expected 0 to {}", of.id, vocab - 1);
+      return bias_fault("logit_bias", "found the id {}, expected 0 to {}", of.id, vocab - 1);
     if (!(std::fabs(of.value) <= kMaxBias || of.value == kForbidden))
-      return fault("logit_bias", "id {} has the value {}, expected -{} to {}, or -inf", of.id, of.value,
-                   kMaxBias, kMaxBias);
+      return bias_fault("logit_bias", "id {} has the value {}, expected -{} to {}, or -inf", of.id, of.value,
+                        kMaxBias, kMaxBias);
   }
   for (const auto& [field, value] :
        {std::pair{"presence_penalty", bias.presence_penalty}, {"frequency_penalty", bias.frequency_penalty}})
     if (!(std::fabs(value) <= kMaxPenalty))
-      return fault(field, "is {}, expected -{} to {}", value, kMaxPenalty, kMaxPenalty);
+      return bias_fault(field, "is {}, expected -{} to {}", value, kMaxPenalty, kMaxPenalty);
   for (const int32_t id : bias.allowed_ids)
-    if (outside(id, vocab)) return fault("allowed_ids", "found the id {}, expected 0 to {}", id, vocab - 1);
+    if (outside(id, vocab))
+      return bias_fault("allowed_ids", "found the id {}, expected 0 to {}", id, vocab - 1);
   return {};
 }
 
@@ -50,17 +51,17 @@ Status check_bias(const BiasSettings& bias, std::span<const int32_t> stop_ids, s
   for (const int32_t id : bias.allowed_ids) left[static_cast<size_t>(id)] = true;
   for (const LogitBias& of : bias.logit_bias) {
     const auto id = static_cast<size_t>(of.id);
-    if (named[id]) return fault("logit_bias", "found the id {} twice, expected one value for an id", id);
+    if (named[id]) return bias_fault("logit_bias", "found the id {} twice, expected one value for an id", id);
     named[id] = true;
     if (of.value == kForbidden) left[id] = false;
   }
   if (std::ranges::find(left, true) == left.end())
-    return fault("logit_bias", "found all ids forbidden, expected one that is left");
+    return bias_fault("logit_bias", "found all ids forbidden, expected one that is left");
   if (bias.min_new_tokens == 0) return {};
   for (const int32_t id : stop_ids)
     if (!outside(id, vocab)) left[static_cast<size_t>(id)] = false;
   if (std::ranges::find(left, true) == left.end())
-    return fault("min_new_tokens", "found only stop ids left to sample, expected another id");
+    return bias_fault("min_new_tokens", "found only stop ids left to sample, expected another id");
   return {};
 }
 

@@ -24,7 +24,7 @@ using mkrt::Status;
 constexpr const char *kConfig = "config.json", *kIndex = "model.safetensors.index.json";
 constexpr const char* kSingle = "model.safetensors";
 
-Error fault(const std::string& path, const std::string& what) {
+Error folder_fault(const std::string& path, const std::string& what) {
   return {fmt::format("{}: error: {}", path, what)};
 }
 
@@ -72,10 +72,10 @@ Result<OutputFolder> OutputFolder::create(const std::string& path) {
   std::error_code failed;
   const std::string to = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
   if (fs::exists(to, failed) && !(fs::is_directory(to, failed) && fs::is_empty(to, failed)))
-    return fault(to, "exists, expected a new or an empty directory");
+    return folder_fault(to, "exists, expected a new or an empty directory");
   std::string folder = to + ".XXXXXX";
   if (mkdtemp(folder.data()) == nullptr)
-    return fault(to, fmt::format("cannot create: {}", std::strerror(errno)));
+    return folder_fault(to, fmt::format("cannot create: {}", std::strerror(errno)));
   fs::permissions(folder, fs::perms(0755), failed);
   return OutputFolder(std::make_unique<State>(to, folder));
 }
@@ -83,7 +83,7 @@ Result<OutputFolder> OutputFolder::create(const std::string& path) {
 Status OutputFolder::commit() {
   std::error_code failed;
   fs::rename(state_->path, state_->to, failed);
-  if (failed) return fault(state_->to, "cannot write: " + failed.message());
+  if (failed) return folder_fault(state_->to, "cannot write: " + failed.message());
   state_->committed = true;
   return {};
 }
@@ -100,9 +100,9 @@ Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkp
       continue;
     }
     fs::copy_file(entry.path(), to + "/" + name, failed);
-    if (failed) return fault(entry.path().string(), "cannot copy: " + failed.message());
+    if (failed) return folder_fault(entry.path().string(), "cannot copy: " + failed.message());
   }
-  if (failed) return fault(checkpoint.directory, "cannot read: " + failed.message());
+  if (failed) return folder_fault(checkpoint.directory, "cannot read: " + failed.message());
   std::ranges::sort(left_out);
   return left_out;
 }
