@@ -166,6 +166,7 @@ constexpr uint32_t kMinFp8From = 33;
 
 // Tells whether warpgroups multiply codes of E4M3 that a quantize grid has left, in place of rows of x.
 bool reads_codes(const TaskGrid& grid);
+
 struct TaskProgram {
   std::string name;
   Table<SymbolId, Symbol> symbols;

@@ -125,12 +125,11 @@ Status find_settings(Compilation& c) {
     return {};
   }
   MKC_TRY(fp8, may_use_fp8(c));
-  const SearchOptions options{
-      event_costs(c),
-      request.scheduler,
-      {request.wgmma_from.has_value(), request.splits, request.placements,
-       static_cast<uint32_t>(request.ring.value_or(0)), fp8, c.machine.has_quantize_grids(), adds_codes(c)},
-      c.search};
+  const SearchOptions options{event_costs(c),
+                              request.scheduler,
+                              {request.wgmma_from.has_value(), request.splits, request.placements,
+                               static_cast<uint32_t>(request.ring.value_or(0)), fp8, adds_codes(c)},
+                              c.search};
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
   c.found = std::move(report.value());

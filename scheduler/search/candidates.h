@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/machine/machine.h"
 #include "scheduler/search/settings.h"
 
 namespace mkc {
@@ -15,10 +16,9 @@ struct Asked {
   bool wgmma_from = false;
   std::vector<SplitRule> splits{};
   std::vector<PlacementRule> placements{};
-  uint32_t ring = 0;          // ring stages; 0: no request
-  bool may_use_fp8 = false;   // the search may let activations be 8-bit floats
-  bool fp8_by_grids = false;  // quantize grids would round them, for warpgroups
-  bool codes = false;         // quantize grids are added (add_codes())
+  uint32_t ring = 0;         // ring stages; 0: no request
+  bool may_use_fp8 = false;  // the search may let activations be 8-bit floats
+  bool codes = false;        // quantize grids are added (add_codes())
 };
 
 struct Candidate {
@@ -45,7 +45,7 @@ std::vector<Candidate> wgmma_candidates(const TaskProgram& program, const Asked&
 
 // Returns the candidate in which activations are 8-bit floats from kMinFp8From tokens on, where that is
 // allowed and some product has weights of E4M3. Warpgroups that read codes start at kMinWgmmaFrom tokens.
-std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Asked& asked);
+std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Machine& machine, const Asked& asked);
 
 // Returns rings of 5/6 and 2/3 of a machine's stages. Less run-ahead keeps the loaders of many workers nearer
 // together.

@@ -1,6 +1,8 @@
 // Tests of 8-bit activations round these by themselves.
 #pragma once
 
+#include <span>
+
 #include "tests/unit/device/product.h"
 
 namespace mk {
@@ -40,6 +42,64 @@ inline std::vector<double> row_of(const Case& c, const Rounded& in, uint32_t tok
   std::vector<double> row(c.cols);
   for (uint32_t k = 0; k < c.cols; ++k) row[k] = from_bf16(in.x[token * c.cols + k]);
   return row;
+}
+
+// Calls check(case, problem, arguments, output) for each case and type of weights.
+template <class Check>
+void for_each_e4m3(std::span<const Case> cases, const Check& check) {
+  for (Case c : cases)
+    for (const WeightType type : kE4m3Types) {
+      c.coded = type;
+      CAPTURE(static_cast<int>(type));
+      CAPTURE(c.rows);
+      CAPTURE(c.cols);
+      CAPTURE(c.tokens);
+      Problem p = make_problem(c);
+      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+      check(c, p, make_args(c, p, out), out);
+    }
+}
+
+// Checks products of rows that round(row) rounds, times norm(token), against float64. Products of rows that
+// are not rounded must differ from these, but little.
+template <class Round, class Norm>
+void check_rounded(const Case& c, const Problem& p, const Rounded& in, const std::vector<float>& out,
+                   double tolerance, const Round& round, const Norm& norm) {
+  double plain = 0;  // the greatest distance from products that are not rounded
+  for (uint32_t t = 0; t < c.tokens; ++t) {
+    std::vector<double> row = row_of(c, in, t), want(c.rows), exact(c.rows);
+    for (uint32_t r = 0; r < c.rows; ++r) exact[r] = norm(t) * dot(c, p, row, r);
+    round(row);
+    for (uint32_t r = 0; r < c.rows; ++r) want[r] = norm(t) * dot(c, p, row, r);
+    CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < tolerance);
+    plain = std::max(plain, row_error(&out[t * c.rows], exact.data(), c.rows));
+  }
+  CHECK(plain > 0.005);
+  CHECK(plain < 0.1);
+}
+
+// Checks that a value that is not finite reaches the products of its own row alone, and that a row of 0 gives
+// 0. ask(arguments, rows) asks for 8-bit activations, and returns what must live meanwhile.
+template <class Ask>
+void check_values_that_are_not_finite(Case c, const Ask& ask) {
+  for (const WeightType type : kE4m3Types)
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      c.coded = type;
+      Problem p = make_problem(c);
+      Rounded in = round_input(c, p, 5);
+      in.x[9 * c.cols + 300] = to_bf16(bad);
+      std::fill_n(in.x.begin() + 11 * c.cols, c.cols, 0);
+      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+      AllArgs a = make_args(c, p, out);
+      take_rounded(a, in, 5);
+      a.sumsq_partials = 0;
+      [[maybe_unused]] const auto kept = ask(a, in);
+      run(c, p, a);
+      for (size_t i = 0; i < out.size(); ++i) {
+        CHECK(std::isfinite(out[i]) == (i / c.rows != 9));
+        if (i / c.rows == 11) CHECK(out[i] == 0);
+      }
+    }
 }
 
 }  // namespace mk

@@ -75,47 +75,24 @@ const Case kCases[] = {{16, 512, 65, true},  {33, 592, 100, true}, {150, 1024, 1
                        {64, 112, 130, true}, {200, 64, 256, true}, {128, 1104, 129, true},
                        {40, 1536, 70, true}, {136, 2048, 66, true}};
 
-// Calls check(case, problem, rows, arguments, output) for each case and type of weights that goes by
-// warpgroups.
-template <class Check>
-void for_each_case(const Check& check) {
-  for (Case c : kCases)
-    for (const WeightType type : kE4m3Types) {
-      if (c.cols % mkrt::wgmma_cols(mkrt::weight_format(type)) != 0) continue;
-      c.coded = type;
-      CAPTURE(static_cast<int>(type));
-      CAPTURE(c.rows);
-      CAPTURE(c.cols);
-      CAPTURE(c.tokens);
-      Problem p = make_problem(c);
-      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-      check(c, p, uneven_rows(c, p, 4), make_args(c, p, out), out);
-    }
-}
-
 TEST_CASE("a product of codes agrees with float64 on the rounded rows") {
-  for_each_case([](const Case& c, Problem& p, Rounded in, AllArgs a, const std::vector<float>& out) {
+  for_each_e4m3(kCases, [](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
+    if (c.cols % mkrt::wgmma_cols(mkrt::weight_format(c.coded)) != 0) return;  // not by warpgroups
+    Rounded in = uneven_rows(c, p, 4);
     take_rounded(a, in, 5);
     for (const uint32_t parts : {0u, 5u}) {
       const CodedRows rows = quantize(c, in.x, parts == 0 ? std::vector<float>() : in.sum_squares);
       take_codes(a, rows);
+      const auto norm = [&](uint32_t token) {
+        double squares = 0;
+        for (uint32_t i = 0; i < parts; ++i) squares += in.sum_squares[token * 5 + i];
+        return parts == 0 ? 1 : 1 / std::sqrt(squares / c.cols + 1e-5);
+      };
       for (const bool bulk : {true, false}) {
         a.sumsq_partials = parts;
         run(c, p, a, 1, bulk);
-        double plain = 0;  // the greatest distance from products that are not rounded
-        for (uint32_t t = 0; t < c.tokens; ++t) {
-          double squares = 0;
-          for (uint32_t i = 0; i < parts; ++i) squares += in.sum_squares[t * 5 + i];
-          const double norm = parts == 0 ? 1 : 1 / std::sqrt(squares / c.cols + 1e-5);
-          std::vector<double> row = row_of(c, in, t), want(c.rows), exact(c.rows);
-          for (uint32_t r = 0; r < c.rows; ++r) exact[r] = norm * dot(c, p, row, r);
-          round_to_e4m3(row, 0, c.cols);
-          for (uint32_t r = 0; r < c.rows; ++r) want[r] = norm * dot(c, p, row, r);
-          CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < 4e-6);
-          plain = std::max(plain, row_error(&out[t * c.rows], exact.data(), c.rows));
-        }
-        CHECK(plain > 0.005);
-        CHECK(plain < 0.1);
+        check_rounded(
+            c, p, in, out, 4e-6, [&](std::vector<double>& row) { round_to_e4m3(row, 0, c.cols); }, norm);
       }
     }
   });
@@ -139,25 +116,11 @@ TEST_CASE("steps of fewer tokens multiply rows of bf16, whether or not there are
 }
 
 TEST_CASE("a value of a row that is not finite reaches its own token alone, and 0 stays 0") {
-  for (const WeightType type : kE4m3Types)
-    for (const float bad : {INFINITY, -INFINITY, NAN}) {
-      const Case c{40, 1024, 70, true, type};
-      Problem p = make_problem(c);
-      Rounded in = round_input(c, p, 5);
-      in.x[9 * c.cols + 300] = to_bf16(bad);
-      std::fill_n(in.x.begin() + 11 * c.cols, c.cols, 0);
-      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-      AllArgs a = make_args(c, p, out);
-      take_rounded(a, in, 5);
-      a.sumsq_partials = 0;
-      const CodedRows rows = quantize(c, in.x);
-      take_codes(a, rows);
-      run(c, p, a);
-      for (size_t i = 0; i < out.size(); ++i) {
-        CHECK(std::isfinite(out[i]) == (i / c.rows != 9));
-        if (i / c.rows == 11) CHECK(out[i] == 0);
-      }
-    }
+  check_values_that_are_not_finite({40, 1024, 70, true}, [](AllArgs& a, const Rounded& in) {
+    CodedRows rows = quantize({40, 1024, 70, true}, in.x);
+    take_codes(a, rows);
+    return rows;
+  });
 }
 
 TEST_CASE("bits of a product of codes do not depend on blocks") {

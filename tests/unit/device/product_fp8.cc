@@ -26,19 +26,10 @@ const Case kCases[] = {{16, 512, 33, true},  {33, 600, 40, true},    {150, 1024,
 // Calls check(case, problem, arguments, output) for each case and type of weights.
 template <class Check>
 void for_each_case(const Check& check) {
-  for (Case c : kCases)
-    for (const WeightType type : kE4m3Types) {
-      c.coded = type;
-      CAPTURE(static_cast<int>(type));
-      CAPTURE(c.rows);
-      CAPTURE(c.cols);
-      CAPTURE(c.tokens);
-      Problem p = make_problem(c);
-      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-      AllArgs a = make_args(c, p, out);
-      a.fp8_from = kFp8From;
-      check(c, p, a, out);
-    }
+  for_each_e4m3(kCases, [&](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
+    a.fp8_from = kFp8From;
+    check(c, p, a, out);
+  });
 }
 
 TEST_CASE("a product of 8-bit activations agrees with float64 on the rounded activations") {
@@ -50,17 +41,9 @@ TEST_CASE("a product of 8-bit activations agrees with float64 on the rounded act
       for (const u32 mma64_strips : {kBlockStrips, kMma64Strips}) {
         a.mma64_strips = mma64_strips;
         run(c, p, a, 1, bulk);
-        double plain = 0;  // the greatest distance from products that are not rounded
-        for (uint32_t t = 0; t < c.tokens; ++t) {
-          std::vector<double> row = row_of(c, in, t), want(c.rows), exact(c.rows);
-          for (uint32_t r = 0; r < c.rows; ++r) exact[r] = dot(c, p, row, r);
-          round_to_fp8(p.shape, row);
-          for (uint32_t r = 0; r < c.rows; ++r) want[r] = dot(c, p, row, r);
-          CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < 2e-6);
-          plain = std::max(plain, row_error(&out[t * c.rows], exact.data(), c.rows));
-        }
-        CHECK(plain > 0.005);
-        CHECK(plain < 0.1);
+        check_rounded(
+            c, p, in, out, 2e-6, [&](std::vector<double>& row) { round_to_fp8(p.shape, row); },
+            [](uint32_t) { return 1.0; });
       }
   });
 }
@@ -105,24 +88,8 @@ TEST_CASE("steps of fewer tokens keep bf16 activations, and so do weights that a
 }
 
 TEST_CASE("an activation that is not finite reaches its own token alone, and 0 stays 0") {
-  for (const WeightType type : kE4m3Types)
-    for (const float bad : {INFINITY, -INFINITY, NAN}) {
-      const Case c{40, 700, 40, true, type};
-      Problem p = make_problem(c);
-      Rounded in = round_input(c, p, 5);
-      in.x[9 * c.cols + 300] = to_bf16(bad);
-      std::fill_n(in.x.begin() + 11 * c.cols, c.cols, 0);
-      std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-      AllArgs a = make_args(c, p, out);
-      take_rounded(a, in, 5);
-      a.sumsq_partials = 0;
-      a.fp8_from = kFp8From;
-      run(c, p, a);
-      for (size_t i = 0; i < out.size(); ++i) {
-        CHECK(std::isfinite(out[i]) == (i / c.rows != 9));
-        if (i / c.rows == 11) CHECK(out[i] == 0);
-      }
-    }
+  check_values_that_are_not_finite({40, 700, 40, true},
+                                   [](AllArgs& a, const Rounded&) { return a.fp8_from = kFp8From; });
 }
 
 }  // namespace
