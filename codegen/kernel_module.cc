@@ -94,18 +94,19 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
 }
 
 std::unique_ptr<llvm::Module> make_probe_module(llvm::LLVMContext& context, const Target& target) {
-  std::unique_ptr<llvm::Module> library = read_bitcode(context, target.library, false);
+  std::unique_ptr<llvm::Module> probe = read_bitcode(context, "probe", false);
   auto module = std::make_unique<llvm::Module>("probes", context);
-  module->setTargetTriple(library->getTargetTriple());
-  module->setDataLayout(library->getDataLayout());
-  for (const char* part : {"probe", "measure"})
-    link(*module, read_bitcode(context, part, false), Linked::kAll);
+  module->setTargetTriple(probe->getTargetTriple());
+  module->setDataLayout(probe->getDataLayout());
+  link(*module, std::move(probe), Linked::kAll);
+  link(*module, read_bitcode(context, "measure", false), Linked::kAll);
   const auto leave_out = [&](const char* kernel) { module->getFunction(kernel)->eraseFromParent(); };
   if (!target.engines.bulk_copy) leave_out("probe_bulk"), leave_out("read_by_copies");
   if (!target.engines.warpgroups) leave_out("probe_wgmma"), leave_out("probe_setmaxnreg");
   const std::vector<llvm::Function*> kernels = kernels_of(*module);
   simplify_bodies(*module);
-  link(*module, std::move(library), Linked::kNeeded);
+  for (const std::string& library : target.libraries)
+    link(*module, read_bitcode(context, library, false), Linked::kNeeded);
   decide_tracing(*module, false);
   keep_only(*module, kernels);
   verify(*module);

@@ -7,8 +7,9 @@ namespace {
 
 // kSimplify does not hoist values out of loops, because that costs registers in a kernel with many bodies.
 // kOptimise hoists where it pays.
+// Functions are small before they are inlined, so that fewer instructions are copied.
 constexpr const char* kSimplify =
-    "globaldce,always-inline,function("
+    "globaldce,function(sroa<modify-cfg>,early-cse,simplifycfg),always-inline,function("
     "sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop(loop-rotate,loop-unroll-full),simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "sccp,instcombine<max-iterations=1;no-verify-fixpoint>,adce,simplifycfg)";

@@ -41,8 +41,8 @@ std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target) {
 
 std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Schedule& schedule, Mode mode,
                                           const Target& target, llvm::TargetMachine& machine) {
-  std::unique_ptr<llvm::Module> module = make_kernel_module(context, schedule, find_kinds(schedule), mode,
-                                                            target.engines, {{&target.library, 1}});
+  std::unique_ptr<llvm::Module> module =
+      make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines, {target.libraries});
   optimise(*module, machine);
   return module;
 }
@@ -82,7 +82,7 @@ std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const m
 
 // Tells whether an object file has bodies of the target's library.
 bool is_body_of(const Target& target, const std::string& file) {
-  return file.starts_with(target.library + "_");
+  return file.starts_with(target.libraries[0] + "_");
 }
 
 }  // namespace

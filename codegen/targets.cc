@@ -14,15 +14,15 @@ namespace mkc {
 // Capability". The 1 KiB that the driver keeps of each block is subtracted.
 std::span<const Target> targets() {
   static const Target kTargets[] = {
-      {"sm_80", "sm_80", "+ptx87", "ampere", {}, 163 * 1024},
-      {"sm_86", "sm_86", "+ptx87", "ampere", {}, 99 * 1024},
-      {"sm_89", "sm_89", "+ptx87", "ada", {}, 99 * 1024},
-      {"sm_90a", "sm_90a", "+ptx87", "hopper", {true, true}, 227 * 1024},
-      {"sm_100a", "sm_100a", "+ptx87", "hopper", {true, false}, 227 * 1024},
-      {"sm_120", "sm_120", "+ptx87", "hopper", {true, false}, 99 * 1024},
-      {"sm_121", "sm_121", "+ptx88", "hopper", {true, false}, 99 * 1024},
-      {"x86-64-v3", "x86-64-v3", "", "processor_v3", kProcessorEngines},
-      {"x86-64-v4", "x86-64-v4", "+avx512bf16,+avx512vbmi,+avx512vnni", "processor_v4", kProcessorEngines},
+      {"sm_80", "sm_80", "+ptx87", {"gpu", "ampere"}, {}, 163 * 1024},
+      {"sm_86", "sm_86", "+ptx87", {"gpu", "ampere"}, {}, 99 * 1024},
+      {"sm_89", "sm_89", "+ptx87", {"gpu", "ada"}, {}, 99 * 1024},
+      {"sm_90a", "sm_90a", "+ptx87", {"gpu", "hopper"}, {true, true}, 227 * 1024},
+      {"sm_100a", "sm_100a", "+ptx87", {"gpu", "hopper"}, {true, false}, 227 * 1024},
+      {"sm_120", "sm_120", "+ptx87", {"gpu", "hopper"}, {true, false}, 99 * 1024},
+      {"sm_121", "sm_121", "+ptx88", {"gpu", "hopper"}, {true, false}, 99 * 1024},
+      {"x86-64-v3", "x86-64-v3", "", {"processor_v3"}, kProcessorEngines},
+      {"x86-64-v4", "x86-64-v4", "+avx512bf16,+avx512vbmi,+avx512vnni", {"processor_v4"}, kProcessorEngines},
   };
   return kTargets;
 }

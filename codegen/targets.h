@@ -38,7 +38,9 @@ struct Target {
   std::string name;      // "sm_90a"
   std::string cpu;       // LLVM's name of the processor
   std::string features;  // LLVM's feature string: the PTX version, or instruction sets
-  std::string library;   // name prefix of the target's libraries in device_bitcode()
+  // Libraries of device_bitcode(), in the order to link. A GPU has the one of all GPUs' bodies, then the one
+  // of the primitives that differ between GPUs.
+  std::vector<std::string> libraries;
   Engines engines;
   uint32_t shared_bytes = 0;  // most dynamic shared memory of one block
 };
