@@ -81,7 +81,7 @@ class Scaffold {
         tasks_.load_segment(id, record, segment);
       };
       const auto in_lists = [&] {
-        start_.with_lists(e_.load32(launch_.worker, offsetof(mk::Worker, step)), stream);
+        start_.with_lists(e_.load32(launch_.worker, offsetof(mk::Worker, load_step)), stream);
       };
       if (tasks_.loads_by_lists(id)) return start_.in_step(in_lists);
       tasks_.loads_in_step(id) ? start_.in_step(stream) : stream();

@@ -320,7 +320,7 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
 MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   AS1 const MkSample* sample = a->samples + a->launch_request[request];
   if (sample->limit == 0) return;
-  const u32 sampled_before = w->step;  // each step of the launch samples one token
+  const u32 sampled_before = w->arenas()->step;  // each step of the launch samples one token
   AS1 const MkSampling* p = &sample->sampling;
   AS1 u32* seen = (AS1 u32*)sample->seen;
   const u64 row_index = a->logit_rows == a->tokens ? a->first_row[request] + a->rows[request] - 1 : request;

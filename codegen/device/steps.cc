@@ -15,8 +15,9 @@ struct StepSymbols {
   u32 tokens, requests, logit_rows;
 };
 
-MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkStep* step) {
-  w.counters = (AS1 u32*)session->counters + (step->serial + w.step) % 2 * session->event_cells;
+// use_bank() takes the counters of the `number`-th step of the launch.
+MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkStep* step, u32 number) {
+  w.counters = (AS1 u32*)session->counters + (step->serial + number) % 2 * session->event_cells;
 }
 
 // goes_on() tells whether a request goes on after the `sampled`-th token of the launch. The token takes
@@ -77,14 +78,14 @@ MK_INLINE AS1 u32* arrived_of(AS1 MkStep* step) {
 
 // join() waits for the step that the loader is at, and takes its symbols.
 MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
-  if (w.known == w.step) return true;
-  if (w.lane() == 0) poll(w, w.begun(), kStepCell, w.step, 0);
+  if (w.known == w.load_step) return true;
+  if (w.lane() == 0) poll(w, w.begun(), kStepCell, w.load_step, 0);
   mk_warp_sync();
   if (mk_warp_any(over(w))) {
     w.give_up();  // stages that the loader leaves out would be missing between those of other grids
     return false;
   }
-  w.known = w.step;
+  w.known = w.load_step;
   MK_UNROLL
   for (u32 i = 0; i < kMaxSymbols; ++i) symbols[i] = (u32)step->symbol[i];
   return true;
@@ -96,12 +97,13 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
 // counters of the next step's bank, which nobody reads in this step.
 MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
   launder_thread(*w);
-  use_bank(*w, session, step);
-  stamp(*w, kStepBegun, 0, w->step);
+  const u32 number = w->arenas()->step;
+  use_bank(*w, session, step, number);
+  stamp(*w, kStepBegun, 0, number);
   mk_spoil((AS3 char*)w->list(0), kListBytes);
   if (w->thread < kMaxSymbols) w->arenas()->symbol[w->thread] = (u32)step->symbol[w->thread];
   const u32 cells = session->event_cells;
-  AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
+  AS1 u32* next = (AS1 u32*)session->counters + (step->serial + number + 1) % 2 * cells;
   for (u32 i = mk_worker() * kConsumerThreads + w->thread; i < cells;
        i += session->workers * kConsumerThreads)
     next[i] = 0;
@@ -115,12 +117,12 @@ MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const M
 // worker that waits for it here.
 MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
                            u32 requests_symbol, u32 logit_rows_symbol) {
-  const u32 next = w->step + 1;
+  const u32 next = w->arenas()->step + 1;
   if (next >= step->steps) return false;
   launder_thread(*w);
   consumer_barrier();
   if (w->thread == 0) {
-    wait_phase(*w, w->loaded(), w->step % 2, kRingCell, w->stage);
+    wait_phase(*w, w->loaded(), (next - 1) % 2, kRingCell, w->stage);
     *w->arrived_last() = mk_add_acq_rel(arrived_of(step), 1) + 1 == session->workers * next;
   }
   consumer_barrier();
@@ -128,9 +130,9 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
   if (w->thread == 0) {
     poll(*w, w->begun(), kStepCell, next, 2 * w->timeout_ns());
     *w->goes_on() = !over(*w);
+    w->arenas()->step = next;
   }
   consumer_barrier();
-  w->step = next;
   return *w->goes_on();
 }
 
@@ -158,10 +160,10 @@ MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
 // of a step with no more tokens goes on before the next step has begun, which never has more.
 MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,
                                   u32* symbols, u32 tokens_symbol, u32 same) {
-  if (!join(*w, step, symbols) || w->step + 1 >= step->steps) return false;
+  if (!join(*w, step, symbols) || w->load_step + 1 >= step->steps) return false;
   mk_mbar_arrive(w->loaded());
-  ++w->step;
-  use_bank(*w, session, step);
+  ++w->load_step;
+  use_bank(*w, session, step, w->load_step);
   return symbols[tokens_symbol] <= same || join(*w, step, symbols);
 }
 

@@ -11,7 +11,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->session = session;
   w->launch = step;
   w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
-  w->step = step->begun;  // 0, except in mode `kernels`, which launches later steps anew
+  w->load_step = step->begun;  // 0, except in mode `kernels`, which launches later steps anew
   w->known = ~0u;
   w->stages = stages;
   w->stage = 0;
@@ -40,6 +40,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
     arenas->caches = session->caches;
     arenas->segments = session->segments;
     arenas->grids = session->grids;
+    arenas->step = step->begun;
     if (session->stream_begin != 0) {  // not so where bodies run alone
       AS1 const u32* stream_begin = (AS1 const u32*)session->stream_begin + mk_worker();
       arenas->first_segment = stream_begin[0];

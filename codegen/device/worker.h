@@ -34,6 +34,7 @@ struct alignas(16) Arenas {
   u64 weights, workspace, caches, segments, grids;  // as in MkSession
   u32 symbol[kMaxSymbols];                          // symbols of the consumers' step, as in MkStep
   u32 first_segment, last_segment;                  // of the worker's stream, which ends before the last one
+  u32 step;                                         // the step of the launch that the consumers are at
 };
 
 // SegmentAhead is a segment of a role (consumers or loader), the next segment, and the first one's grid.
@@ -53,7 +54,7 @@ struct Worker {
   AS1 const MkSession* session;
   AS1 const MkStep* launch;
   AS1 u32* counters;  // counters of this step's bank
-  u32 step;           // the step of the launch that this thread's role is at
+  u32 load_step;      // the step of the launch that the loader is at
   u32 known;          // the newest step that the loader knows to have begun
   u32 stages;
   u32 stage;     // stages acquired so far by this thread's role
@@ -63,7 +64,8 @@ struct Worker {
   u32 grid;      // the grid that runs now, for faults
   u32 task;
 
-  // Values that only waits need are no members, because members would fill registers.
+  // Values that only waits need are no members, because members would fill registers. Consumers keep the
+  // number of their step in Arenas for that reason.
   MK_INLINE AS1 MkFault* fault() const { return (AS1 MkFault*)session->fault; }
   MK_INLINE AS1 const u32* begun() const { return &launch->begun; }
   MK_INLINE u64 timeout_ns() const { return launch->timeout_ns; }

@@ -30,6 +30,10 @@ MK_INLINE constexpr u32 together(u32 tokens) {
   return W::grouped || tokens > 2 ? 1 : tokens == 2 ? 2 : 4;
 }
 #endif
+// kPackedTokens is the most tokens that go through packed strips, a group after the other. Unpacking to
+// registers runs beside multiply-adds, and unpacking to memory (product_unpacked.h) takes time of its own.
+constexpr u32 kPackedTokens = 8;
+static_assert(kPackedTokens % kGroupTokens == 0 && kPackedTokens - kGroupTokens <= kSpareRows);
 constexpr u32 kPrefetchBytes = 4096;  // of a strip, between what is multiplied and what is prefetched to L2
 constexpr u32 kLineBytes = 64;
 // kRowGap is the words between two rows, which keep rows of 2^n columns out of each other's cache sets.
@@ -269,10 +273,38 @@ struct Product {
     }
   }
 
-  // operator() takes all tokens through strips [strip, end). The product has at most kGroupTokens tokens.
+  // in_groups() takes more tokens than a group through a strip. All groups go through a K slice while it lies
+  // in the first cache. The last group may have rows that are no token's.
+  template <class Store, class StoreSlice>
+  MK_INLINE void in_groups(u32 strip, const Store& store, const StoreSlice& store_slice) const {
+    f32x16 total[kPackedTokens] = {};
+    const bool all = from == 0 && to == kKSlices;
+    for (u32 k_slice = from; k_slice < to; ++k_slice) MK_ROLLED
+    for (u32 first = 0; first < a.tokens; first += kGroupTokens)
+      multiply<W, 1, kGroupTokens>(weights + strip * strip_bytes, strip_bytes, rows, first, k_slice,
+                                   k_slice + 1, [&](u32, const f32x16(&sum)[1][kGroupTokens]) {
+                                     MK_UNROLL
+                                     for (u32 t = 0; t < kGroupTokens; ++t) {
+                                       total[first + t] += sum[0][t];
+                                       if (!all && first + t < a.tokens)
+                                         store_slice(strip, k_slice, first + t, sum[0][t]);
+                                     }
+                                   });
+    if (!all) return;
+    MK_ROLLED
+    for (u32 t = 0; t < a.tokens; ++t) store(strip, t, total[t]);
+  }
+
+  // operator() takes all tokens through strips [strip, end). The product has at most kPackedTokens tokens.
   template <class Store, class StoreSlice>
   MK_INLINE void operator()(u32 strip, u32 end, const Store& store, const StoreSlice& slice) const {
     if (a.tokens == kGroupTokens) return through<kGroupTokens>(strip, end, 0, store, slice);
+    if constexpr (kPackedTokens > kGroupTokens)
+      if (a.tokens > kGroupTokens) {
+        MK_ROLLED
+        for (; strip < end; ++strip) in_groups(strip, store, slice);
+        return;
+      }
     u32 token = 0;
     if (token + 4 <= a.tokens) through<4>(strip, end, token, store, slice), token += 4;
     if (token + 2 <= a.tokens) through<2>(strip, end, token, store, slice), token += 2;

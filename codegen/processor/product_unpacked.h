@@ -1,6 +1,6 @@
-// Products of more tokens than go through a strip at once. A chunk of a strip's columns is unpacked to the
-// worker's memory once, and all tokens go through it there. So a weight is unpacked once, whatever its format
-// and the number of tokens.
+// Products of more than kPackedTokens tokens. A chunk of a strip's columns is unpacked to the worker's memory
+// once, and all tokens go through it there. So a weight is unpacked once, whatever its format and the number
+// of tokens.
 //
 // Sums of tokens wait in memory between chunks. Each sum adds the same products in the same order as in
 // product.h, so its bits are the same.
@@ -183,7 +183,7 @@ struct UnpackedProduct {
 template <class W, class Store, class StoreSlice>
 MK_INLINE void multiply_all(const Worker& w, const Product<W>& product, u32 strip, u32 end,
                             const Store& store, const StoreSlice& store_slice) {
-  if (product.a.tokens <= kGroupTokens) return product(strip, end, store, store_slice);
+  if (product.a.tokens <= kPackedTokens) return product(strip, end, store, store_slice);
   const UnpackedProduct<W> unpacked{chunk_of(w),         product.rows, product.a.tokens,
                                     product.strip_bytes, product.from, product.to};
   MK_ROLLED

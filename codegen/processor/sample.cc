@@ -248,7 +248,7 @@ MK_INLINE u32 rank_in(const Row& row, f32 logit) {
 MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   const MkSample& sample = plain(a->samples)[plain(a->launch_request)[request]];
   if (sample.limit == 0) return;
-  const u32 sampled_before = w->step;  // each step of the launch samples one token
+  const u32 sampled_before = w->arenas()->step;  // each step of the launch samples one token
   const MkSampling& p = sample.sampling;
   u32* seen = (u32*)sample.seen;
   const u64 row_index =

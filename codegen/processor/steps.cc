@@ -58,10 +58,10 @@ MK_INLINE bool arrives_last(AS1 const MkSession* session, AS1 MkStep* step, u32 
 
 MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
   const u32 cells = session->event_cells, workers = session->workers;
-  w->counters = (AS1 u32*)session->counters + (step->serial + w->step) % 2 * cells;
+  w->counters = (AS1 u32*)session->counters + (step->serial + w->arenas()->step) % 2 * cells;
   mkd_stamp_step(w);
   for (u32 i = 0; i < kMaxSymbols; ++i) w->arenas()->symbol[i] = (u32)step->symbol[i];
-  AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
+  AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->arenas()->step + 1) % 2 * cells;
   const u32 from = (u32)((u64)cells * thread_of(*w).worker / workers),
             to = (u32)((u64)cells * (thread_of(*w).worker + 1) / workers);
   for (u32 i = from; i < to; ++i) next[i] = 0;
@@ -69,12 +69,12 @@ MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const M
 
 MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
                            u32 requests_symbol, u32 logit_rows_symbol) {
-  const u32 next = w->step + 1;
+  const u32 next = w->arenas()->step + 1;
   if (next >= step->steps) return false;
   if (arrives_last(session, step, next))
     make_step((MkStep*)step, {tokens_symbol, requests_symbol, logit_rows_symbol}, next);
   await(*w, w->begun(), kStepCell, next, 2 * w->timeout_ns());
-  w->step = next;
+  w->arenas()->step = next;
   return !over(*w);
 }
 

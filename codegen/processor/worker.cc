@@ -38,8 +38,7 @@ MK_BODY void mkd_begin_thread(Worker* w, AS1 const MkSession* session, AS1 const
   w->session = session;
   w->launch = step;
   w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
-  w->step = step->begun;
-  w->known = ~0u;
+  w->load_step = w->known = 0;  // there is no loader
   w->stages = 0;
   w->stage = w->handed = w->told = w->segments = w->grid = w->task = 0;
   *w->gave_up_word() = 0;
@@ -51,6 +50,7 @@ MK_BODY void mkd_begin_thread(Worker* w, AS1 const MkSession* session, AS1 const
   arenas->caches = session->caches;
   arenas->segments = session->segments;
   arenas->grids = session->grids;
+  arenas->step = step->begun;
   if (session->stream_begin != 0) {  // not so where bodies run alone
     const u32* stream_begin = (const u32*)session->stream_begin + thread->worker;
     arenas->first_segment = stream_begin[0];
@@ -129,7 +129,7 @@ MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
 }
 MK_BODY void mkd_task_left(Worker*, u32, u32) {}
 MK_BODY void mkd_stamp_step(Worker* w) {
-  stamp_now(*w, kStepBegun, 0, w->step);
+  stamp_now(*w, kStepBegun, 0, w->arenas()->step);
 }
 
 MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max) {

@@ -100,7 +100,8 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
                        static_cast<u32>(n),
                        static_cast<u32>(n),
                        p.vocab};
-    w.step = options.step;
+    if (w.thread == 0) w.arenas()->step = options.step;
+    mkd_barrier();
     for (u32 i = mk_worker(); i < n; i += 2) {
       mkb_sample(&w, &a, i);
       mkd_barrier();

@@ -72,7 +72,7 @@ Result run(const Request& r, const RunOptions& options = {}) {
                      1,
                      vocab};
   TestWorker worker;
-  worker.w.step = options.step;
+  worker.w.arenas()->step = options.step;
   mkb_sample(&worker.w, &a, 0);
   CHECK(sampled[0] == limit);
   CHECK(sampled[limit] == next);

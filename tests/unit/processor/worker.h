@@ -16,6 +16,7 @@ struct TestWorker {
       : memory(kBarrierBytes + kListBytes + kScratchBytes + extra + 64, 0x5a) {
     const uintptr_t begin = reinterpret_cast<uintptr_t>(memory.data());
     w.shared = (AS3 char*)((begin + 63) / 64 * 64);
+    w.arenas()->step = 0;
   }
 };
 
