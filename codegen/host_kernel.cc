@@ -101,7 +101,7 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
     options.edit(*module);
     simplify_bodies(*module);
   }
-  optimise(*module, machine);
+  optimise(*module, machine, options.quick);
   Object object;
   if (options.race) object.sites = add_race_hooks(*module);
   object.file = or_bug(llvm::orc::SimpleCompiler(machine)(*module));

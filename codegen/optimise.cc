@@ -20,6 +20,11 @@ constexpr const char* kOptimise =
     "sroa<modify-cfg>,early-cse<memssa>,sccp,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-mssa(licm<allowspeculation>),adce,simplifycfg)";
 
+// kQuick folds the same constants. Values stay in loops, and instructions that follow from none of the
+// constants stay.
+constexpr const char* kQuick =
+    "always-inline,globaldce,function(sroa<modify-cfg>,early-cse,sccp,simplifycfg,adce)";
+
 void run_pipeline(llvm::Module& module, llvm::TargetMachine* machine, const char* pipeline) {
   llvm::PassBuilder builder(machine);
   llvm::LoopAnalysisManager loops;
@@ -53,10 +58,10 @@ void simplify_bodies(llvm::Module& module) {
   let_bodies_be_inlined(module, true);
 }
 
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
-  run_pipeline(module, &machine, kOptimise);
+  run_pipeline(module, &machine, quick ? kQuick : kOptimise);
 }
 
 }  // namespace mkc

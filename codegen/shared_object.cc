@@ -23,7 +23,7 @@ LLD_HAS_DRIVER(elf)
 namespace mkc {
 namespace {
 
-std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target) {
+std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target, bool quick = false) {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
@@ -34,16 +34,17 @@ std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target) {
   std::string error;
   const llvm::Target* x86 = llvm::TargetRegistry::lookupTarget(triple, error);
   MKC_ASSERT(x86, "LLVM without x86-64: " + error);
-  return std::unique_ptr<llvm::TargetMachine>(
-      x86->createTargetMachine(triple, target.cpu, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-                               llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(x86->createTargetMachine(
+      triple, target.cpu, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
+      quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default));
 }
 
 std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Schedule& schedule, Mode mode,
-                                          const Target& target, llvm::TargetMachine& machine) {
+                                          const Target& target, llvm::TargetMachine& machine,
+                                          bool quick = false) {
   std::unique_ptr<llvm::Module> module =
       make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines, {target.libraries});
-  optimise(*module, machine);
+  optimise(*module, machine, quick);
   return module;
 }
 
@@ -87,10 +88,11 @@ bool is_body_of(const Target& target, const std::string& file) {
 
 }  // namespace
 
-std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target) {
-  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target);
+std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target,
+                                             bool quick) {
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, quick);
   llvm::LLVMContext context;
-  return emit(*make_module(context, schedule, mode, target, *machine), *machine);
+  return emit(*make_module(context, schedule, mode, target, *machine, quick), *machine);
 }
 
 std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target& target) {

@@ -45,7 +45,7 @@ std::string key_of(const Compilation& c, const std::string& assembler, const cha
   text += fmt::format("{}\n{}\n{}\n", c.request.config.source.text, c.request.family.document.source.text,
                       c.machine.json);
   text += fmt::format("ends {} begins {}\n", fmt::join(c.generation.end_ids, ","), c.generation.begin_id);
-  text += fmt::format("{} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids);
+  text += fmt::format("{} {} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids, c.quick);
   text += fmt::format("without {}\n", fmt::join(c.without, ","));
   if (c.search) text += fmt::format("search {} {}\n", c.search->seconds, c.search->evaluations);
   if (c.checkpoint)
@@ -220,7 +220,7 @@ Result<BuiltCubin> build_shared_object(Compilation& c, const Cache& cache, const
     build = describe_build(c, target.value().engines);
     {
       const Timer timer(c, "machine code");
-      object = make_processor_object(c.schedule(), c.mode, target.value());
+      object = make_processor_object(c.schedule(), c.mode, target.value(), c.quick);
     }
     const Timer timer(c, "link");
     return link_processor_object(object, build.plan, build.manifest, target.value());

@@ -35,6 +35,7 @@ struct Compilation {
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without;                      // target features that the code does not use
   bool balance_grids = false, keep_activations = false;  // PlaceOptions
+  bool quick = false;                                    // of make_processor_object()
   Module module;                                         // IR of the level reached
   std::map<std::string, std::string> unfused;            // row grids by name: why no pattern holds them
   std::vector<std::string> event_reasons;                // by EventId: reason of its granularity

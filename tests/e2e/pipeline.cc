@@ -59,6 +59,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   c.request.placements = build.placements;
   c.request.splits = build.splits;
   if (on_processor()) {
+    c.quick = build.quick;
     const BuiltCubin object = value_of(build_shared_object(c, {}));
     host_.artefact = value_of(mkrt::read_artefact(object.bytes, directory));
   } else {

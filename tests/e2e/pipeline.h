@@ -28,7 +28,7 @@ struct Build {
   std::vector<SplitRule> splits{};
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without{};  // features of the target that the code goes without
-  bool quick = true;                   // false for many steps: see HostOptions
+  bool quick = true;                   // false for many steps: see HostOptions and make_processor_object()
 };
 
 // Returns the cache of machine code for the emulator. The tests of one build share it, so that equal

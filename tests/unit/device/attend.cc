@@ -275,10 +275,9 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
       Problem p = make_problem(c), other = p;
       const std::vector<float> out = run(c, form, p);
       CHECK(run(c, form, other, 32, true) == out);  // the bits do not depend on the order of pages and heads
-      other = make_problem(c);
-      CHECK(run(c, form, other, 16, false, 3) == out);  // the bits do not depend on the size of row blocks
-      Problem single = make_problem(c);
-      CHECK(run(c, form, single, 16, false, 1) == out);
+      for (const u32 block_tokens : {1u, 3u})       // the bits do not depend on the size of row blocks
+        if (block_tokens < c.tokens)
+          CHECK(run(c, form, other = make_problem(c), 16, false, block_tokens) == out);
       const size_t bytes = p.k_cache.size() * sizeof(float);
       CHECK(std::memcmp(other.k_cache.data(), p.k_cache.data(), bytes) == 0);
       CHECK(std::memcmp(other.v_cache.data(), p.v_cache.data(), bytes) == 0);

@@ -2,6 +2,7 @@
 // defines.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -40,6 +41,9 @@ inline uint32_t zero_of(const mkrt::WeightFormat& format, uint64_t row, uint64_t
 // Returns the code nearest to a number, which has been divided by the scales.
 inline uint32_t nearest_code(const mkrt::WeightFormat& format, float number, uint32_t zero) {
   if (format.code == mkrt::CodeType::kFloat) return f32_to_e4m3(number);
+  if (format.code == mkrt::CodeType::kInteger)
+    return static_cast<uint32_t>(
+        std::clamp(std::round(number) + static_cast<float>(zero), 0.0f, std::ldexp(1.0f, format.bits) - 1));
   uint32_t best = 0;
   for (uint32_t code = 1; code < 1u << format.bits; ++code)
     if (std::abs(number_of(format, code, zero) - number) < std::abs(number_of(format, best, zero) - number))

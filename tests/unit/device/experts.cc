@@ -217,8 +217,9 @@ TEST_CASE("each row is multiplied with its expert's weights") {
           check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
           check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
           if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
+          // The one of a gate and a gather that a number of tokens leaves out, its neighbours have.
           for (const WeightType coded : coded_types()) {
-            if (!bf16) continue;
+            if (!bf16 || (silu ^ gather) != (tokens == 2 || tokens == 40)) continue;
             check_product({tokens, 5, 2, 48, 600, bf16, silu, gather, kSome, true, 1, coded});
             check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne, false, 1, coded});
           }

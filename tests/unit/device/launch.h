@@ -5,11 +5,13 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 #include <random>
 #include <vector>
 
 #include "codegen/device/bodies.h"
 #include "runtime/emulator/emulator.h"
+#include "runtime/emulator/fiber.h"
 
 namespace mk {
 
@@ -64,17 +66,27 @@ inline void launch(const Sides& s, uint32_t workers = 1, uint64_t seed = 1) {
   options.workers = workers;
   options.shared_bytes = kTestStages * kStageBytes + kBarrierBytes + kListBytes + kScratchBytes;
   options.seed = seed;
+  static mkrt::emulator::StackPool stacks;
+  options.stacks = &stacks;
   const Result<EmulatorStats> stats = emulate(test_kernel, &session, &step, options, nullptr, nullptr);
   REQUIRE_MESSAGE(stats.ok(), (stats.ok() ? "" : stats.error().message));
   CHECK(fault.state == 0);
 }
 
+// Returns the first n numbers of a sequence with a seed. Sequences are kept, as many cases begin with the
+// same.
 inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> out(n);
-  for (float& v : out) v = normal(rng);
-  return out;
+  struct Sequence {
+    std::mt19937 rng;
+    std::normal_distribution<float> normal;
+    std::vector<float> numbers{};
+  };
+  static std::map<std::pair<uint32_t, float>, Sequence> sequences;
+  Sequence& s =
+      sequences.try_emplace({seed, scale}, std::mt19937(seed), std::normal_distribution<float>(0, scale))
+          .first->second;
+  while (s.numbers.size() < n) s.numbers.push_back(s.normal(s.rng));
+  return {s.numbers.begin(), s.numbers.begin() + static_cast<ptrdiff_t>(n)};
 }
 
 // Converts to bf16 by definition: to nearest, ties to even.

@@ -25,6 +25,7 @@ mkc::Result<mkc::HostArtefact> build(mkc::Compilation& c, bool processor) {
     if (mkc::Status status = mkc::run_passes(c); !status.ok()) return status.error();
     return mkc::build_for_emulator(c);
   }
+  c.quick = true;
   const mkc::Result<mkc::BuiltCubin> object = mkc::build_shared_object(c, {});
   if (!object.ok()) return object.error();
   mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(object.value().bytes, "compiled");

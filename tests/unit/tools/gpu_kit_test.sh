@@ -8,9 +8,27 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 # spills_test compiles the other shapes.
 shapes=llama-3.2-1b,qwen3-30b-a3b
-"$root/tools/gpu/bundle" "$out" "$build" --shapes $shapes
-[ "$(du -sb "$out" | cut -f 1)" -lt 20000000 ] || { echo "the bundle is larger than 20 MB"; exit 1; }
 assembler=$(timeout 120 "$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$/\1/p')
+# What is asked of registers or instructions goes through the whole assembler. For other cubins, an assembler that
+# optimises little takes half as long.
+kit=$build
+if [ -n "$assembler" ]; then
+  kit=$build/tests/kit
+  mkdir -p "$kit"
+  for file in mkrun libmkrt.so; do ln -sf "$build/$file" "$kit/$file"; done
+  printf '#!/bin/bash\nexec %q "${@/#-O3/-O1}"\n' "$assembler" >"$kit/ptxas"
+  cat >"$kit/mkc" <<SH
+#!/bin/bash
+case "\$*" in
+  *tools/bench/configs/*|*/cubins/tiny-stories.cubin*) ;;
+  *) export MKC_ASSEMBLER=$(printf %q "$kit/ptxas") ;;
+esac
+exec $(printf %q "$build/mkc") "\$@"
+SH
+  chmod +x "$kit/ptxas" "$kit/mkc"
+fi
+"$root/tools/gpu/bundle" "$out" "$kit" --shapes $shapes
+[ "$(du -sb "$out" | cut -f 1)" -lt 20000000 ] || { echo "the bundle is larger than 20 MB"; exit 1; }
 [ -z "$assembler" ] || "$assembler" -arch=sm_90 "$out/measure.ptx" -o "$out/measure.cubin"
 newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
 [[ $(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1) == GLIBC_2.34 ]] || { echo "needs $newest"; exit 1; }
