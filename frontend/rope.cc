@@ -63,7 +63,7 @@ Result<Parameters> parameters_of(const RopeDecl& rope, const Scope& scope) {
 }
 
 // Returns the name of the RoPE type. Errors: an unknown type, keys that the type does not have.
-Result<std::string> type_of(const Parameters& p) {
+Result<std::string> rope_type_of(const Parameters& p) {
   const std::string key = find(p.map, "rope_type") ? "rope_type" : "type";
   const Node* node = p.find_value(key);
   const std::string type = node && node->is(Kind::kString) ? node->string : "default";
@@ -155,7 +155,7 @@ Result<RopeValues> rope_values(const RopeDecl& rope, const Scope& scope) {
   for (int64_t i = 0; i < dim / 2; ++i)
     values.inv_freq.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim)));
   MKC_TRY(parameters, parameters_of(rope, scope));
-  MKC_TRY(type, type_of(parameters));
+  MKC_TRY(type, rope_type_of(parameters));
   if (type == "linear") {
     MKC_TRY(factor, parameters.positive("factor"));
     for (double& frequency : values.inv_freq) frequency /= factor;
@@ -170,7 +170,7 @@ Result<RopeValues> rope_values(const RopeDecl& rope, const Scope& scope) {
 
 Result<int64_t> stretched_context(const RopeDecl& rope, const Scope& scope) {
   MKC_TRY(parameters, parameters_of(rope, scope));
-  MKC_TRY(type, type_of(parameters));
+  MKC_TRY(type, rope_type_of(parameters));
   if (type != "yarn") return int64_t{0};
   MKC_TRY(factor, parameters.positive("factor"));
   MKC_TRY(original, parameters.original_context());

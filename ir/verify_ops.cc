@@ -93,7 +93,7 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
 }
 
 // Checks V14.
-void check_order(Verifier& v, const OpGraph& graph) {
+void check_op_order(Verifier& v, const OpGraph& graph) {
   std::vector<bool> written(graph.tensors.size(), false);
   for (OpId id : graph.ops.ids()) {
     const Site site = op_site(graph, id);
@@ -159,7 +159,7 @@ std::vector<Error> verify(const OpGraph& graph, const Places* places) {
     if (attrs) check_values(v, op, site);
     if (check_counts(v, op, site) && attrs) check_operands(v, op, site);
   }
-  check_order(v, graph);
+  check_op_order(v, graph);
   return v.errors;
 }
 

@@ -82,7 +82,7 @@ void check_grid(Verifier& v, const TaskProgram& program, GridId id) {
 }
 
 // Checks that all grids of an event read a routed symbol of the event from the same table.
-void check_event(Verifier& v, const TaskProgram& program, EventId event, SymbolId symbol) {
+void check_routed_event(Verifier& v, const TaskProgram& program, EventId event, SymbolId symbol) {
   const Access* first = nullptr;
   const auto check = [&](GridId g, EventId other, Part part, uint32_t i) {
     const Access* table = other == event ? table_of(v, program.grids[g], symbol) : nullptr;
@@ -122,7 +122,7 @@ void Verifier::check_routed_symbols() {
 void check_routed(Verifier& v, const TaskProgram& program) {
   for (GridId g : program.grids.ids()) check_grid(v, program, g);
   for (EventId e : program.events.ids())
-    for (const SymbolId s : mentioned_by(v, program.events[e])) check_event(v, program, e, s);
+    for (const SymbolId s : mentioned_by(v, program.events[e])) check_routed_event(v, program, e, s);
 }
 
 }  // namespace mkc

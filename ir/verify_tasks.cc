@@ -155,7 +155,7 @@ void GridCheck::check_rotation() {
 }
 
 // Checks V21.
-void check_order(Verifier& v, const TaskProgram& program) {
+void check_grid_order(Verifier& v, const TaskProgram& program) {
   std::vector<bool> written(program.tensors.size(), false);
   for (GridId g : program.grids.ids()) {
     const TaskGrid& grid = program.grids[g];
@@ -246,7 +246,7 @@ bool check_program(Verifier& v, const TaskProgram& program) {
     GridCheck{v, program, g, program.grids[g], domains[g.index], sites[g.index]}.check();
     v.text.coords.clear();
   }
-  check_order(v, program);
+  check_grid_order(v, program);
   check_events(v, program, domains);
   if (v.errors.empty()) check_routed(v, program);
   return true;

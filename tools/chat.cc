@@ -51,7 +51,7 @@ std::string dim(const std::string& text) {
   return "\x1b[2m" + text + "\x1b[0m";
 }
 
-void print_facts(const Answer& answer, size_t prompt) {
+void print_answer_facts(const Answer& answer, size_t prompt) {
   print_err("{}\n",
             dim(fmt::format("[{} tokens, {:.1f} tokens/s, {} of {} prompt tokens cached, ended by {}]",
                             answer.rate.tokens(), answer.rate.per_second(), answer.cached_tokens, prompt,
@@ -98,7 +98,7 @@ Status answer_message(Chat& chat, const std::string& message, Status& fault) {
   put_stdout("\n");
   if (!readable || std::fflush(stdout) != 0)
     return fault = Error{"mkc: error: cannot write to standard output"};
-  if (chat.is_terminal) print_facts(answer.value(), prompt_tokens);
+  if (chat.is_terminal) print_answer_facts(answer.value(), prompt_tokens);
   const bool stopped_at_once = answer.value().end == AnswerEnd::kInterrupted && answer.value().text.empty();
   if (!stopped_at_once) chat.conversation.keep(message, answer.value().text);
   return {};
@@ -140,7 +140,7 @@ struct ChatModel {
 
 // Reads what a chat needs beside the compiled model. Errors: files that cannot be read; no tokenizer; no chat
 // template.
-Result<ChatModel> read_model(const RunArguments& a) {
+Result<ChatModel> read_chat_model(const RunArguments& a) {
   MKC_TRY(directory, checkpoint_directory(a));
   ChatModel model;
   MKC_TRY(defaults, read_defaults(directory));
@@ -161,7 +161,7 @@ Status chat(ChatArguments a) {
   MKC_TRY_STATUS(check_chat(a.run));
   const std::string name = a.run.request.model;
   MKC_TRY_STATUS(find_models(a.run));
-  MKC_TRY(model, read_model(a.run));
+  MKC_TRY(model, read_chat_model(a.run));
   MKC_TRY(loaded, load(a.run));
   MKC_TRY(session, open_session(a.run, loaded, 1));
   mkrt::SessionStepper stepper(session);

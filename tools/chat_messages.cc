@@ -22,7 +22,7 @@ bool is_known(std::string_view key) {
 }
 
 template <class Json>
-bool is_blank(const Json& value) {
+bool is_empty_value(const Json& value) {
   return value.is_null() || (value.is_structured() && value.empty());
 }
 
@@ -43,7 +43,7 @@ void check_messages(const JsonNode& node) {
     return node.fail_expected(fmt::format("an array of 1 to {} messages", kMaxMessages));
   for (const JsonNode& message : node.items()) {
     for (const auto& [key, value] : message.members())
-      if (!is_known(key) && !is_blank(value.raw()))
+      if (!is_known(key) && !is_empty_value(value.raw()))
         value.fail_expected("no value: templates read no such key");
     (void)message.at("role").one_of({"system", "developer", "user", "assistant", "tool"});
     check_content(message.optional("content"));

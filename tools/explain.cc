@@ -81,7 +81,7 @@ ordered_json to_json(const SimulatedStep& step, const std::vector<GridRow>& rows
           {"us", step.simulation.ns / 1e3}};
 }
 
-Status run(const Options& options) {
+Status run_explain(const Options& options) {
   const Result<SimulatedStep> simulated = simulate_step(options.step);
   if (!simulated.ok()) return simulated.error();
   const SimulatedStep& step = simulated.value();
@@ -118,7 +118,7 @@ void add_explain(CLI::App& app, Action& action) {
   add_step_options(*command, options->step);
   command->add_flag("--json", options->json, "print JSON: every grid, and the hops");
   command->add_flag("--hops", options->hops, "print the critical hops of the step instead of its grids");
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+  command->callback([options, &action] { action = [options] { return run_explain(*options); }; });
 }
 
 }  // namespace mkc

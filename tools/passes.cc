@@ -47,14 +47,14 @@ std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
 
 // Stores the value in the compilation, or returns the error.
 template <class T>
-Status take(Result<T> value, Compilation& c) {
+Status take_module(Result<T> value, Compilation& c) {
   if (!value.ok()) return value.error();
   c.module = std::move(value.value());
   return {};
 }
 
 Status make_ops(Compilation& c) {
-  return take(op_graph_of(c), c);
+  return take_module(op_graph_of(c), c);
 }
 
 uint32_t workers_of(const Compilation& c) {
@@ -109,7 +109,7 @@ Result<bool> may_use_fp8(const Compilation& c) {
 Status make_grids(Compilation& c) {
   const int64_t wgmma_from = c.request.batch_invariant ? 0 : wgmma_from_of(c);
   const FuseOptions options{workers_of(c), static_cast<uint32_t>(wgmma_from)};
-  if (Status s = take(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c); !s.ok()) return s;
+  if (Status s = take_module(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c); !s.ok()) return s;
   return c.request.activations == Activations::kFp8 ? ask_for_fp8(c) : Status();
 }
 
@@ -149,11 +149,11 @@ Status make_splits(Compilation& c) {
   if (c.found.found.fp8_from != 0 && !codes) set_fp8_from(program, c.found.found.fp8_from);
   Result<TaskProgram> split = split_as_asked(std::move(program), c.request.splits);
   if (split.ok() && codes) split = add_codes(std::move(split.value()));
-  return take(std::move(split), c);
+  return take_module(std::move(split), c);
 }
 
 Status make_events(Compilation& c) {
-  return take(derive_events(std::get<TaskProgram>(c.module), event_costs(c), &c.event_reasons), c);
+  return take_module(derive_events(std::get<TaskProgram>(c.module), event_costs(c), &c.event_reasons), c);
 }
 
 Status make_placement(Compilation& c) {
@@ -161,7 +161,7 @@ Status make_placement(Compilation& c) {
   const PlaceOptions options{workers_of(c),        c.balance_grids,
                              c.request.scheduler,  c.keep_activations,
                              c.request.placements, static_cast<uint32_t>(c.request.ring.value_or(0))};
-  Status status = take(place(std::move(std::get<TaskProgram>(c.module)), c.machine, options), c);
+  Status status = take_module(place(std::move(std::get<TaskProgram>(c.module)), c.machine, options), c);
   if (status.ok()) add_reasons(c.found, std::get<Schedule>(c.module));
   return status;
 }

@@ -39,7 +39,7 @@ struct Original {
   const std::string& config() const { return compilation.request.config.source.text; }
 };
 
-const Format& format_of(const Arguments& a) {
+const Format& target_format_of(const Arguments& a) {
   return *std::ranges::find_if(formats(), [&](const Format& f) { return f.name == a.format; });
 }
 
@@ -64,7 +64,7 @@ Result<Original> open_original(const Arguments& a) {
   MKC_TRY_STATUS(check_plain(original.compilation));
   MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
   MKC_TRY(matrices,
-          choose_matrices(std::get<OpGraph>(original.compilation.module), a.selection, format_of(a)));
+          choose_matrices(std::get<OpGraph>(original.compilation.module), a.selection, target_format_of(a)));
   MKC_TRY(shards, plan_shards(original.checkpoint(), matrices));
   original.matrices = std::move(matrices);
   original.shards = std::move(shards);

@@ -111,7 +111,7 @@ Status run_lines(const RunArguments& a, Prepared& p, Loaded& loaded, mkrt::Sessi
   return status.ok() ? write_trace(a, session) : status;
 }
 
-Status run(RunArguments a) {
+Status run_prompt_or_batch(RunArguments a) {
   if (Status status = check_run(a); !status.ok()) return status;
   MKC_TRY_STATUS(find_models(a));
   MKC_TRY(prepared, prepare(a));
@@ -135,7 +135,7 @@ void add_run(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("run", "generate text, on a GPU, the processor or the emulator");
   auto a = std::make_shared<RunArguments>();
   add_run_options(*command, *a);
-  command->callback([a, &action] { action = [a] { return run(*a); }; });
+  command->callback([a, &action] { action = [a] { return run_prompt_or_batch(*a); }; });
 }
 
 }  // namespace mkc

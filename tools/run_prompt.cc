@@ -40,7 +40,8 @@ class Printer {
   bool first_ = true;
 };
 
-Status print_json(nlohmann::json out, const std::vector<int32_t>& tokens, const mkrt::Tokenizer* tokenizer) {
+Status print_json_line(nlohmann::json out, const std::vector<int32_t>& tokens,
+                       const mkrt::Tokenizer* tokenizer) {
   out["text"] = nullptr;
   if (tokenizer) out["text"] = text_of(*tokenizer, tokens);
   const std::string line = out.dump() + "\n";
@@ -106,7 +107,7 @@ Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loa
   if (a.json) {
     nlohmann::json out{{"prompt_ids", run.prompt}, {"new_ids", tokens.value()}, {"device", device}};
     if (a.logprobs) out["logprobs"] = logprobs_json(samples);
-    return print_json(std::move(out), tokens.value(), tokenizer);
+    return print_json_line(std::move(out), tokens.value(), tokenizer);
   }
   if (!readable || !printer.finish()) return Error{"mkc: error: cannot write to standard output"};
   const bool stopped = std::ranges::find(options.stop_ids, tokens.value().back()) != options.stop_ids.end();

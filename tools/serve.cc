@@ -32,7 +32,7 @@ Status read_template(const std::string& directory, ServedModel& model) {
 }
 
 // Returns what is known of the model before it is compiled. Errors: files that cannot be read; no tokenizer.
-Result<ServedModel> read_model(const ServeArguments& a) {
+Result<ServedModel> read_served_model(const ServeArguments& a) {
   MKC_TRY(directory, checkpoint_directory(a.run));
   MKC_TRY(defaults, read_defaults(directory));
   MKC_TRY(tokenizer, find_tokenizer(directory, "mkc serve"));
@@ -102,7 +102,7 @@ Status serve(ServeArguments a) {
   if (Status status = check_serve(a); !status.ok()) return status;
   MKC_TRY_STATUS(find_models(a.run));
   if (!a.device_link.empty()) return run_steps(a);
-  MKC_TRY(model, read_model(a));
+  MKC_TRY(model, read_served_model(a));
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
   EngineLoop loop;
   DeviceProcess device({.command = command_line(),

@@ -56,7 +56,7 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
   part("finish", path.finish_ns, "reductions, stores, barriers");
 }
 
-Status run(const SimulateCommand& options) {
+Status run_simulation(const SimulateCommand& options) {
   if (Status status = check_output(options.trace, options.step.model); !status.ok()) return status;
   SimulateOptions how = {
       .stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead, .fused = !options.no_fusion};
@@ -93,7 +93,7 @@ void add_simulate(CLI::App& app, Action& action) {
                     "were the streamed bytes of each grid leveled, not those of the step");
   command->add_option("--trace", options->trace, "write a timeline of all workers, as Perfetto opens it")
       ->type_name("FILE");
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+  command->callback([options, &action] { action = [options] { return run_simulation(*options); }; });
 }
 
 }  // namespace mkc

@@ -38,7 +38,7 @@ void print_purposes_json(const SimulatedStep& step, const mkrt::Trace& trace,
   print_out("{}\n", out.dump(1));
 }
 
-Status run(const TraceCommand& o) {
+Status run_trace(const TraceCommand& o) {
   if (Status status = check_output(o.output, o.model); !status.ok()) return status;
   const Result<TracedStep> traced = traced_step(o.model, o.file);
   if (!traced.ok()) return traced.error();
@@ -64,7 +64,7 @@ void add_trace(CLI::App& app, Action& action) {
   command->add_option("-o", o->output, "write a timeline of all workers, as Perfetto opens it")
       ->type_name("FILE");
   command->add_flag("--json", o->json, "print JSON");
-  command->callback([o, &action] { action = [o] { return run(*o); }; });
+  command->callback([o, &action] { action = [o] { return run_trace(*o); }; });
 }
 
 }  // namespace mkc

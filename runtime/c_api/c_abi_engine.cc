@@ -66,7 +66,7 @@ bool wrong_list(const void* list, uint32_t count, const char* name, uint32_t max
 
 constexpr const char* kIds = "the ids that there are";
 
-bool take(const mkrt_engine_options* from, const mkrt::BatchLimits& limits, mkrt_engine_options& to) {
+bool take_options(const mkrt_engine_options* from, const mkrt::BatchLimits& limits, mkrt_engine_options& to) {
   if (from && !mkrt::take(from, to)) return false;
   if (to.preemption > MKRT_RECOMPUTE || to.reserved != 0) {
     to.reserved != 0 ? refuse("reserved: found {}, expected 0", to.reserved)
@@ -89,7 +89,7 @@ mkrt::EngineOptions options_of(const mkrt_engine_options& from) {
 
 // Converts a request. Returns false and keeps the error if a list is missing or too long, or if a size
 // belongs to no version. The engine checks all else.
-bool take(const mkrt_request* given, const mkrt::BatchLimits& limits, mkrt::Request& to) {
+bool take_request(const mkrt_request* given, const mkrt::BatchLimits& limits, mkrt::Request& to) {
   mkrt_request from;
   if (!mkrt::take(given, from) || !mkrt::take_sampling(from.sampling, to.sampling) ||
       wrong_list(from.prompt, from.prompt_count, "prompt", limits.context, "the context") ||
@@ -140,7 +140,7 @@ mkrt_engine* mkrt_open_engine(mkrt_session* session, const mkrt_engine_options* 
       [&]() -> mkrt_engine* {
         const Claim claim(session);
         mkrt_engine_options wanted{};
-        if (!claim || mkrt::has_engine(claim) || !take(options, claim->session.limits(), wanted))
+        if (!claim || mkrt::has_engine(claim) || !take_options(options, claim->session.limits(), wanted))
           return nullptr;
         if (claim->session.has_step_under_way())
           return fail<mkrt_engine>(
@@ -170,7 +170,7 @@ mkrt_status mkrt_submit(mkrt_engine* engine, const mkrt_request* request, uint64
     const Claim claim(engine);
     mkrt::Request wanted;
     if (!claim || missing(request, "request") || missing(id, "id") ||
-        !take(request, claim->session->session.limits(), wanted))
+        !take_request(request, claim->session->session.limits(), wanted))
       return mkrt::last_status();
     const uint32_t waiting = claim->engine.stats().waiting, max = claim->max_waiting;
     if (max > 0 && waiting >= max)

@@ -26,7 +26,7 @@ bool lacks_room(const mkrt_samples& samples, const mkrt::MkSampling& sampling) {
 
 // Converts what a request samples. Returns false, and keeps the error, if an argument is missing or a size is
 // none of a version.
-bool take(const mkrt::Session& session, const mkrt_samples* from, mkrt::Samples& out) {
+bool take_samples(const mkrt::Session& session, const mkrt_samples* from, mkrt::Samples& out) {
   mkrt_samples samples;
   if (!mkrt::take(from, samples) || !mkrt::take_sampling(samples.sampling, out.sampling) ||
       lacks_room(samples, out.sampling))
@@ -43,7 +43,7 @@ bool take(const mkrt::Session& session, const mkrt_samples* from, mkrt::Samples&
 // Copies one request's samples of a step to the caller.
 mkrt_status give(const mkrt::Session& session, const mkrt::StepResult& result, uint32_t b, mkrt_samples* to) {
   mkrt::Samples wanted;
-  if (!take(session, to, wanted)) return mkrt::last_status();
+  if (!take_samples(session, to, wanted)) return mkrt::last_status();
   const std::span<const int32_t> ids = result.of(b);
   if (ids.size() > to->limit)
     return mkrt::refuse("request {} has sampled {} tokens, there is room for {}", b, ids.size(), to->limit);
@@ -84,14 +84,15 @@ bool take_all(mkrt_session& session, const mkrt_samples* samples, size_t request
                    b, samples->size);
       return false;
     }
-    if (!take(session.session, at, session.samples.emplace_back())) return false;
+    if (!take_samples(session.session, at, session.samples.emplace_back())) return false;
   }
   return true;
 }
 
 // Converts a batch and its samples to the session's form, valid until the next call. NULL samples mean one
 // greedy token each. Returns false, and keeps the error, if an argument is missing.
-bool take(mkrt_session& session, const mkrt_batch* from, const mkrt_samples* samples, mkrt::Batch& out) {
+bool take_batch(mkrt_session& session, const mkrt_batch* from, const mkrt_samples* samples,
+                mkrt::Batch& out) {
   mkrt_batch batch;
   if (missing(from, "batch") || !mkrt::take(from, batch) || lacks_lists(batch)) return false;
   const size_t requests = batch.requests, max = session.session.limits().max_requests;
@@ -112,7 +113,7 @@ bool take(mkrt_session& session, const mkrt_batch* from, const mkrt_samples* sam
 mkrt_status step_batch(const Claim<mkrt_session>& claim, const mkrt_batch* batch, mkrt_samples* samples,
                        float* logits, int32_t* next) {
   mkrt::Batch step;
-  if (!take(*claim.shared(), batch, samples, step)) return mkrt::last_status();
+  if (!take_batch(*claim.shared(), batch, samples, step)) return mkrt::last_status();
   const mkrt_status status = keep(claim->session.step(step, claim->result, logits));
   return status == MKRT_OK ? give_all(*claim.shared(), next, samples) : status;
 }
@@ -123,7 +124,7 @@ mkrt_status pass(mkrt_session* session, const mkrt_batch* batch, const mkrt_samp
   return guarded([&] {
     const Claim claim(session);
     mkrt::Batch step;
-    if (!claim || has_engine(claim) || !take(*claim.shared(), batch, samples, step))
+    if (!claim || has_engine(claim) || !take_batch(*claim.shared(), batch, samples, step))
       return mkrt::last_status();
     return keep((claim->session.*to)(step));
   });
@@ -156,7 +157,7 @@ mkrt_status mkrt_sample(mkrt_session* session, const int32_t* tokens, uint32_t c
     const Claim claim(session);
     mkrt::Samples wanted;
     if (!claim || has_engine(claim) || missing(tokens, "tokens") || missing(samples, "samples") ||
-        !take(claim->session, samples, wanted))
+        !take_samples(claim->session, samples, wanted))
       return mkrt::last_status();
     const mkrt_status status = keep(claim->session.step({tokens, count}, wanted, claim->result));
     return status == MKRT_OK ? give(claim->session, claim->result, 0, samples) : status;
@@ -209,7 +210,7 @@ mkrt_status mkrt_capture_step(mkrt_session* session, const mkrt_samples* max) {
   return guarded([&] {
     const Claim claim(session);
     mkrt::Samples samples;
-    if (!claim || has_engine(claim) || (max && !take(claim->session, max, samples)))
+    if (!claim || has_engine(claim) || (max && !take_samples(claim->session, max, samples)))
       return mkrt::last_status();
     return keep(claim->session.capture_step(samples));
   });

@@ -77,7 +77,7 @@ std::string line_of(const std::string& path) {
 }
 
 // Returns the bytes of a cache's size as the system writes it: "32768K".
-uint64_t size_of(const std::string& text) {
+uint64_t cache_bytes_of(const std::string& text) {
   uint64_t bytes = 0;
   for (const char c : text) {
     if (c >= '0' && c <= '9') bytes = bytes * 10 + static_cast<uint64_t>(c - '0');
@@ -100,7 +100,8 @@ void find_caches(ProcessorFacts& facts) {
       const std::string cache = fmt::format("{}cache/index{}/", folder, i);
       const std::string type = line_of(cache + "type"), shared = line_of(cache + "shared_cpu_list");
       if (type != "Data" && type != "Unified") continue;
-      const std::pair found(std::atoi(line_of(cache + "level").c_str()), size_of(line_of(cache + "size")));
+      const std::pair found(std::atoi(line_of(cache + "level").c_str()),
+                            cache_bytes_of(line_of(cache + "size")));
       if (shared == siblings) facts.core_cache_bytes = std::max(facts.core_cache_bytes, found.second);
       if (found > greatest) greatest = found, greatest_shared = shared;
     }

@@ -28,7 +28,7 @@ bool in_shared(const Worker& worker, const char* p, uint32_t bytes) {
   return p >= worker.shared && p + bytes <= worker.shared + worker.launch.options.shared_bytes;
 }
 
-void check(const Worker& worker, const char* name, const void* dst, const void* src, uint32_t bytes) {
+void check_copy(const Worker& worker, const char* name, const void* dst, const void* src, uint32_t bytes) {
   const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   if (bytes == 0 || bytes % 16 != 0 || !aligned(dst) || !aligned(src))
     fail([&] {
@@ -143,7 +143,7 @@ extern "C" {
 void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word, uint64_t) noexcept {
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
-  check(worker, "mk_bulk_load", dst, src, bytes);
+  check_copy(worker, "mk_bulk_load", dst, src, bytes);
   check_access(fiber, src, bytes, kNoSite, false);
   const Mbarrier& bar = find_mbarrier(worker, word);
   if (!bar.fenced)
@@ -166,7 +166,7 @@ void mk_async_load16(void* dst, const void* src) noexcept {
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
   constexpr uint32_t kBytes = 16;
-  check(worker, "mk_async_load16", dst, src, kBytes);
+  check_copy(worker, "mk_async_load16", dst, src, kBytes);
   check_access(fiber, src, kBytes, kNoSite, false);
   Copy copy{static_cast<char*>(dst), static_cast<const char*>(src), kBytes, kNoMbarrier, fiber.thread, 0, {}};
   if (worker.launch.race) copy.epoch = worker.launch.race->begin_async(fiber.agent, dst, src, kBytes);

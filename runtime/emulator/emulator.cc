@@ -13,7 +13,7 @@ namespace {
 using emulator::Launch;
 using emulator::Worker;
 
-Status check(const EmulatorOptions& options) {
+Status check_options(const EmulatorOptions& options) {
   if (options.workers == 0) return Error{"the emulator needs at least 1 worker"};
   if (options.threads_per_worker == 0 || options.threads_per_worker % 32 != 0 ||
       options.threads_per_worker > 1024)
@@ -79,7 +79,7 @@ EmulatorStats total_stats(const Launch& launch) {
 Result<EmulatorStats> emulate(const KernelCall& kernel, const MkSession* session, const MkStep* step,
                               const EmulatorOptions& options, const EmulatorNames* names,
                               std::vector<RaceReport>* races) {
-  if (Status valid = check(options); !valid.ok()) return valid.error();
+  if (Status valid = check_options(options); !valid.ok()) return valid.error();
   Launch launch;
   launch.kernel = kernel;
   launch.session = session;

@@ -38,7 +38,7 @@ Place this_place(const char* name) {
 // Arrives at a collective of the warpgroup and returns when all threads have. The last thread calls
 // complete() first.
 template <class Complete>
-void join(const Place& place, Collective collective, Complete complete) {
+void join_group(const Place& place, Collective collective, Complete complete) {
   WarpGroup& group = place.group;
   if (group.arrived == 0) group.collective = collective;
   if (group.collective != collective)
@@ -91,7 +91,7 @@ uint32_t words_of_a(const GroupType& type) {
   return kSize * type.bytes / 8;
 }
 
-void multiply(const GroupProduct& p) {
+void multiply_group(const GroupProduct& p) {
   const GroupType& type = *p.type;
   const uint32_t in_word = 4 / type.bytes, step = 8 * in_word;  // elements of a word, columns of a step
   Matrix a, b, d;
@@ -131,7 +131,7 @@ void begin(const GroupType& type, float* d, const uint32_t* a, const void* b) {
   product.d[place.thread] = d;
   std::copy_n(a, words_of_a(type), product.a[place.thread].begin());
   note_read(place, product);
-  join(place, type.collective, [&] {
+  join_group(place, type.collective, [&] {
     place.group.begun.push_back(product);
     ++place.fiber.worker->stats.products;
   });
@@ -164,8 +164,8 @@ void mk_leave_registers() noexcept {}
 void mk_wgmma_wait(float*) noexcept {
   const Place place = this_place("mk_wgmma_wait");
   for (const GroupProduct& product : place.group.begun) note_read(place, product);
-  join(place, Collective::kWgmmaWait, [&] {
-    for (const GroupProduct& product : place.group.begun) multiply(product);
+  join_group(place, Collective::kWgmmaWait, [&] {
+    for (const GroupProduct& product : place.group.begun) multiply_group(product);
     place.group.begun.clear();
   });
 }

@@ -19,7 +19,7 @@ Error fault(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 template <class... Args>
-Error fault_of(size_t request, fmt::format_string<Args...> format, Args&&... args) {
+Error request_fault(size_t request, fmt::format_string<Args...> format, Args&&... args) {
   return fault("request {}: {}", request, fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -38,18 +38,18 @@ Status check_sizes(const Batch& batch, const BatchLimits& limits) {
   if (!batch.samples.empty() && batch.samples.size() != requests)
     return fault("samples: found {} entries, expected none or {}, one for each request", batch.samples.size(),
                  requests);
-  if (batch.row_begin[0] != 0) return fault_of(0, "row_begin: found {}, expected 0", batch.row_begin[0]);
+  if (batch.row_begin[0] != 0) return request_fault(0, "row_begin: found {}, expected 0", batch.row_begin[0]);
   return {};
 }
 
 // Checks that the launch before has the sample that a row of request b asks for.
 Status check_last_sample(size_t b, int32_t row, uint32_t from, SampledBefore sampled) {
   if (from >= sampled.size())
-    return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which has {}", row,
-                    from, sampled.empty() ? "none" : fmt::format("{} requests", sampled.size()));
+    return request_fault(b, "tokens: row {} is the sample of request {} of the step before, which has {}",
+                         row, from, sampled.empty() ? "none" : fmt::format("{} requests", sampled.size()));
   if (sampled[from] == 0)
-    return fault_of(b, "tokens: row {} is the sample of request {} of the step before, which sampled nothing",
-                    row, from);
+    return request_fault(
+        b, "tokens: row {} is the sample of request {} of the step before, which sampled nothing", row, from);
   return {};
 }
 
@@ -59,17 +59,18 @@ Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b, Sampl
   const auto rows = static_cast<int64_t>(batch.tokens.size());
   const bool last = b + 1 == batch.kv_len.size();
   if (end <= begin)
-    return fault_of(b, "row_begin: ends at {}, expected at least {}", end, begin + int64_t{1});
+    return request_fault(b, "row_begin: ends at {}, expected at least {}", end, begin + int64_t{1});
   if (end > rows || (last && end != rows))
-    return fault_of(b, "row_begin: ends at {}, expected {}{}, the rows of tokens", end,
-                    last ? "" : "at most ", rows);
+    return request_fault(b, "row_begin: ends at {}, expected {}{}, the rows of tokens", end,
+                         last ? "" : "at most ", rows);
   for (int32_t row = begin; row < end; ++row) {
     const int32_t id = batch.tokens[static_cast<size_t>(row)];
     if (id < 0 && !sampled.empty()) {
       Status status = check_last_sample(b, row - begin, request_of_sample(id), sampled);
       if (!status.ok()) return status;
     } else if (id < 0 || static_cast<uint32_t>(id) >= limits.vocab) {
-      return fault_of(b, "tokens: row {} has the id {}, expected 0 to {}", row - begin, id, limits.vocab - 1);
+      return request_fault(b, "tokens: row {} has the id {}, expected 0 to {}", row - begin, id,
+                           limits.vocab - 1);
     }
   }
   return {};
@@ -80,15 +81,16 @@ Status check_length(const Batch& batch, const BatchLimits& limits, size_t b) {
   const int64_t begin = batch.pages.begin[b], end = batch.pages.begin[b + 1];
   const auto entries = static_cast<int64_t>(batch.pages.index.size());
   if (begin < 0 || end < begin || end > entries)
-    return fault_of(b, "pages.begin: found {} to {}, expected to rise from 0 to at most {}", begin, end,
-                    entries);
+    return request_fault(b, "pages.begin: found {} to {}, expected to rise from 0 to at most {}", begin, end,
+                         entries);
   const int64_t length = batch.kv_len[b], rows = batch.row_begin[b + 1] - batch.row_begin[b];
-  if (length < rows) return fault_of(b, "kv_len: found {}, expected at least {}, its rows", length, rows);
+  if (length < rows)
+    return request_fault(b, "kv_len: found {}, expected at least {}, its rows", length, rows);
   if (length > limits.context)
-    return fault_of(b, "kv_len: found {}, expected at most {}, the context", length, limits.context);
+    return request_fault(b, "kv_len: found {}, expected at most {}, the context", length, limits.context);
   if (length > (end - begin) * limits.page_size)
-    return fault_of(b, "kv_len: found {}, expected at most {}, the positions of its {} pages", length,
-                    (end - begin) * limits.page_size, end - begin);
+    return request_fault(b, "kv_len: found {}, expected at most {}, the positions of its {} pages", length,
+                         (end - begin) * limits.page_size, end - begin);
   return {};
 }
 
@@ -109,12 +111,14 @@ Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, Page
   const size_t first_written = read / limits.page_size;
   for (size_t i = 0; i < pages; ++i) {
     if (index[i] < 0 || static_cast<uint32_t>(index[i]) >= limits.pages)
-      return fault_of(b, "pages.index: entry {} is page {}, expected 0 to {}", i, index[i], limits.pages - 1);
+      return request_fault(b, "pages.index: entry {} is page {}, expected 0 to {}", i, index[i],
+                           limits.pages - 1);
     const bool writes = i >= first_written;
     uint8_t& mark = seen.step[static_cast<size_t>(index[i])];
     if (mark == seen.now + 1 || (mark == seen.now && writes))
-      return fault_of(b, "pages.index: entry {} is page {}, which request {} has already, expected another",
-                      i, index[i], first_user(batch, limits, index[i]));
+      return request_fault(b,
+                           "pages.index: entry {} is page {}, which request {} has already, expected another",
+                           i, index[i], first_user(batch, limits, index[i]));
     mark = static_cast<uint8_t>(seen.now + writes);
   }
   return {};
@@ -127,26 +131,28 @@ bool is_bias(float value) {
 // Checks that biases ascend by id and have values in range, and that they leave an id.
 Status check_biases(std::span<const MkBias> biases, const BatchLimits& limits, size_t b) {
   if (biases.size() > limits.vocab)
-    return fault_of(b, "biases: found {}, expected at most {}, the ids that there are", biases.size(),
-                    limits.vocab);
+    return request_fault(b, "biases: found {}, expected at most {}, the ids that there are", biases.size(),
+                         limits.vocab);
   int64_t before = -1;
   size_t forbidden = 0;
   for (size_t i = 0; i < biases.size(); ++i) {
     const MkBias& bias = biases[i];
     if (bias.id >= limits.vocab)
-      return fault_of(b, "biases: entry {} has the id {}, expected 0 to {}", i, bias.id, limits.vocab - 1);
+      return request_fault(b, "biases: entry {} has the id {}, expected 0 to {}", i, bias.id,
+                           limits.vocab - 1);
     if (bias.id <= before)
-      return fault_of(b, "biases: entry {} has the id {}, expected more than {}, the id before", i, bias.id,
-                      before);
+      return request_fault(b, "biases: entry {} has the id {}, expected more than {}, the id before", i,
+                           bias.id, before);
     for (const float value : {bias.before, bias.after})
       if (!is_bias(value))
-        return fault_of(b, "biases: entry {}, id {}, has the value {}, expected -{} to {}, or -inf", i,
-                        bias.id, value, kMaxBias, kMaxBias);
+        return request_fault(b, "biases: entry {}, id {}, has the value {}, expected -{} to {}, or -inf", i,
+                             bias.id, value, kMaxBias, kMaxBias);
     before = bias.id;
     forbidden += std::isinf(bias.before) || std::isinf(bias.after);
   }
   if (forbidden == limits.vocab)
-    return fault_of(b, "biases: found {} forbidden ids, expected at most {}", forbidden, limits.vocab - 1);
+    return request_fault(b, "biases: found {} forbidden ids, expected at most {}", forbidden,
+                         limits.vocab - 1);
   return {};
 }
 
@@ -154,12 +160,12 @@ Status check_allowed(std::span<const uint32_t> allowed, const BatchLimits& limit
   if (allowed.empty()) return {};
   const size_t words = (limits.vocab + size_t{31}) / 32;
   if (allowed.size() != words)
-    return fault_of(b, "allowed: found {} words, expected none or {}, a bit for each id", allowed.size(),
-                    words);
+    return request_fault(b, "allowed: found {} words, expected none or {}, a bit for each id", allowed.size(),
+                         words);
   const uint32_t bits_of_last = ~0u >> (31 - (limits.vocab - 1) % 32);
   const bool any = std::ranges::any_of(allowed.first(words - 1), [](uint32_t word) { return word != 0; });
   if (!any && (allowed[words - 1] & bits_of_last) == 0)
-    return fault_of(b, "allowed: found no id, expected at least one of {}", limits.vocab);
+    return request_fault(b, "allowed: found no id, expected at least one of {}", limits.vocab);
   return {};
 }
 
@@ -167,17 +173,17 @@ Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
   const Samples samples = batch.samples_of(b);
   if (const Status status = check_sampling(samples.sampling); !status.ok()) {
     std::string message = status.error().message;
-    return fault_of(b, "{}", message.replace(message.find(": error"), 7, ""));
+    return request_fault(b, "{}", message.replace(message.find(": error"), 7, ""));
   }
   const size_t words = samples.sampling.repetition_penalty != 1 ? (limits.vocab + size_t{31}) / 32 : 0;
   if (samples.seen.size() != words)
-    return fault_of(b, "seen: found {} words, expected {}{}", samples.seen.size(), words,
-                    words == 0 ? " without a repetition_penalty" : ", a bit for each id");
+    return request_fault(b, "seen: found {} words, expected {}{}", samples.seen.size(), words,
+                         words == 0 ? " without a repetition_penalty" : ", a bit for each id");
   if (samples.limit > kMaxSteps)
-    return fault_of(b, "limit: found {}, expected at most {}", samples.limit, kMaxSteps);
+    return request_fault(b, "limit: found {}, expected at most {}", samples.limit, kMaxSteps);
   if (samples.stop_ids.size() > limits.vocab)
-    return fault_of(b, "stop_ids: found {}, expected at most {}, the ids that there are",
-                    samples.stop_ids.size(), limits.vocab);
+    return request_fault(b, "stop_ids: found {}, expected at most {}, the ids that there are",
+                         samples.stop_ids.size(), limits.vocab);
   if (Status status = check_biases(samples.biases, limits, b); !status.ok()) return status;
   return check_allowed(samples.allowed, limits, b);
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kListAlignment = 256;
 
 // Returns how many entries of its page table a batch uses.
-uint64_t entries_of(const Batch& batch, const BatchLimits& limits) {
+uint64_t page_entries_of(const Batch& batch, const BatchLimits& limits) {
   uint64_t entries = 0;
   for (size_t b = 0; b < batch.requests(); ++b) entries += pages_used(batch, limits, b);
   return entries;
@@ -225,7 +225,7 @@ Status StepMemory::fill(const Batch& batch, MkStep step) {
     steps_ = batch.steps();
   } else if (!all.fits(*settled_) || batch.steps() > steps_) {
     return Error{"step: error: more samples than the step that was captured has room for"};
-  } else if (const uint64_t entries = entries_of(batch, limits_); entries > limits_.pages) {
+  } else if (const uint64_t entries = page_entries_of(batch, limits_); entries > limits_.pages) {
     return Error{
         fmt::format("step: error: found {} entries of the page table, expected at most {}: the step that "
                     "was captured has room for each page once",

@@ -32,7 +32,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-Error unexpected(const StoredTensor& t, const std::string& expected) {
+Error unexpected_matrix(const StoredTensor& t, const std::string& expected) {
   return {fmt::format("{}: error: tensor \"{}\" is {} {}, expected {}", t.file, t.name, t.dtype,
                       shape_text(t.shape), expected)};
 }
@@ -52,7 +52,7 @@ Status check_source(const ManifestWeight& w, const std::string& name, const Chec
   if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
   if (const auto view = find_view(name)) shape = view->whole_shape(shape, static_cast<int64_t>(w.stack));
   if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != format.stored))
-    return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
+    return unexpected_matrix(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
   return {};
 }
 

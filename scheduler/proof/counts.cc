@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxCells = 1 << 20;
 
-std::string name_of(const Context& c, EventId e) {
+std::string event_name_of(const Context& c, EventId e) {
   return "@" + c.p.events[e].name;
 }
 
@@ -110,8 +110,8 @@ Result<Share> share_of(Context& c, EventId e, Source& source, const Notify& noti
   Share share;
   share.source = &source;
   const auto give_up = [&](const char* why) {
-    return unproved(
-        fmt::format("%{} notifies {} in a way that cannot be counted: {}", grid.name, name_of(c, e), why));
+    return unproved(fmt::format("%{} notifies {} in a way that cannot be counted: {}", grid.name,
+                                event_name_of(c, e), why));
   };
   for (size_t d = 0; d < event.dims.size(); ++d) {
     source.dims.push_back(along(c, source.grid, notify.cells[d], event.dims[d]));
@@ -162,7 +162,7 @@ struct Walk {
   std::string cell_text() const {
     std::vector<std::string> at;
     for (uint32_t d = 0; d < cell.size(); ++d) at.push_back(walked(d) ? std::to_string(cell[d]) : names[d]);
-    return fmt::format("{}[{}]", name_of(c, id), fmt::join(at, ", "));
+    return fmt::format("{}[{}]", event_name_of(c, id), fmt::join(at, ", "));
   }
   Status check_cell();
   Status check();
@@ -194,7 +194,8 @@ Status Walk::check() {
   std::vector<int64_t> sizes;
   for (size_t d = 0; d < event.dims.size(); ++d) {
     sizes.push_back(walked(d) ? event.dims[d].constant() : 1);
-    if (sizes.back() > kMaxCells / cells) return unproved(name_of(c, id) + " has too many cells to walk");
+    if (sizes.back() > kMaxCells / cells)
+      return unproved(event_name_of(c, id) + " has too many cells to walk");
     cells *= sizes.back();
   }
   for (int64_t number = 0; number < cells; ++number) {

@@ -11,7 +11,7 @@
 namespace mkc::proof {
 namespace {
 
-std::string name_of(const Context& c, GridId g) {
+std::string grid_name_of(const Context& c, GridId g) {
   return "%" + c.p.grids[g].name;
 }
 
@@ -23,21 +23,22 @@ Status check_table(const Context& c, GridId g, const std::vector<Segment>& segme
     const std::optional<int64_t> extent = constant_extent(grid, i);
     if (!extent)
       return Error{
-          fmt::format("error: {} is placed by table, but its extent depends on symbols", name_of(c, g))};
+          fmt::format("error: {} is placed by table, but its extent depends on symbols", grid_name_of(c, g))};
     tasks *= *extent;
   }
   std::vector<uint8_t> seen(static_cast<size_t>(tasks), 0);
   for (const Segment& segment : segments) {
     if (int64_t{segment.first} + segment.count > tasks)
       return Error{fmt::format("error: a stream runs tasks {} to {} of {}, which has {}", segment.first,
-                               int64_t{segment.first} + segment.count - 1, name_of(c, g), tasks)};
+                               int64_t{segment.first} + segment.count - 1, grid_name_of(c, g), tasks)};
     for (uint32_t t = segment.first; t < segment.first + segment.count; ++t)
       if (seen[t]++)
-        return Error{fmt::format("error: task {} of {} is in the streams twice", t, name_of(c, g))};
+        return Error{fmt::format("error: task {} of {} is in the streams twice", t, grid_name_of(c, g))};
   }
   const auto missing = std::find(seen.begin(), seen.end(), 0);
   if (missing != seen.end())
-    return Error{fmt::format("error: no stream runs task {} of {}", missing - seen.begin(), name_of(c, g))};
+    return Error{
+        fmt::format("error: no stream runs task {} of {}", missing - seen.begin(), grid_name_of(c, g))};
   return {};
 }
 
@@ -55,7 +56,7 @@ Status check_once_a_worker(const Context& c, GridId g, const std::vector<uint32_
       return Error{
           fmt::format("error: {} is placed by {}, but the stream of worker {} has {} segments of it, "
                       "expected 1",
-                      name_of(c, g), placement_name(c.s.placements[g.index].kind), w, count[w])};
+                      grid_name_of(c, g), placement_name(c.s.placements[g.index].kind), w, count[w])};
   return {};
 }
 
@@ -86,7 +87,7 @@ Status check_streams(const Context& c) {
         break;
       case PlacementKind::kReady:
         if (const std::string reason = why_not_ready(c.p, g); !reason.empty())
-          return Error{fmt::format("error: {} is placed by ready, but {}", name_of(c, g), reason)};
+          return Error{fmt::format("error: {} is placed by ready, but {}", grid_name_of(c, g), reason)};
         [[fallthrough]];
       case PlacementKind::kRange:
       case PlacementKind::kQueue:
@@ -94,8 +95,8 @@ Status check_streams(const Context& c) {
         break;
       case PlacementKind::kInline:
         if (!segments.of_grid[g.index].empty())
-          return Error{fmt::format("error: {} runs inline, but is in the stream of worker {}", name_of(c, g),
-                                   segments.workers[g.index][0])};
+          return Error{fmt::format("error: {} runs inline, but is in the stream of worker {}",
+                                   grid_name_of(c, g), segments.workers[g.index][0])};
         break;
     }
     if (!status.ok()) return status;

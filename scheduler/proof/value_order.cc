@@ -76,7 +76,7 @@ Edges dependence_edges(const Nodes& nodes) {
   return edges;
 }
 
-Error cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) {
+Error value_cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) {
   // The cycle begins with its smallest node, so that the text does not depend on the search.
   std::vector<uint32_t> from_min = cycle;
   std::rotate(from_min.begin(), std::min_element(from_min.begin(), from_min.end()), from_min.end());
@@ -201,7 +201,7 @@ class Historian {
 Result<HappensBefore> order_tasks(const Step& step) {
   const Nodes nodes(step);
   const TopologicalOrder sorted = topological_order(nodes.count, dependence_edges(nodes));
-  if (!sorted.cycle.empty()) return cycle_error(nodes, sorted.cycle);
+  if (!sorted.cycle.empty()) return value_cycle_error(nodes, sorted.cycle);
   Historian historian(step);
   for (uint32_t node : sorted.order) {
     if (node >= nodes.cell_begin) continue;

@@ -19,7 +19,7 @@ struct Uses {
   bool others = false;                    // other grids read the tensor
 };
 
-std::vector<Uses> uses_of(const TaskProgram& program) {
+std::vector<Uses> tensor_uses(const TaskProgram& program) {
   std::vector<Uses> uses(program.tensors.size());
   for (GridId id : program.grids.ids()) {
     const TaskGrid& grid = program.grids[id];
@@ -91,7 +91,7 @@ void round_through_norm(Fusion& f, TensorId x, TensorId norm, const Uses& uses) 
 }  // namespace
 
 void round_activations(Fusion& f) {
-  const std::vector<Uses> uses = uses_of(f.program);
+  const std::vector<Uses> uses = tensor_uses(f.program);
   for (uint32_t i = 0; i < uses.size(); ++i) {
     const TensorId x{i};
     const Tensor& t = f.program.tensors[x];

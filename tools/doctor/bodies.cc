@@ -32,8 +32,8 @@ struct BodyAnswer {
   size_t vocab = 0;
 };
 
-Result<BodyAnswer> answer(const mkrt::Artefact& artefact, mkrt::Device& device,
-                          const std::vector<int32_t>& prompt) {
+Result<BodyAnswer> answer_of_bodies(const mkrt::Artefact& artefact, mkrt::Device& device,
+                                    const std::vector<int32_t>& prompt) {
   mkrt::SessionOptions options;
   options.timeout_ns = 3'000'000'000;
   mkrt::Result<mkrt::Session> session =
@@ -50,21 +50,22 @@ Result<BodyAnswer> answer(const mkrt::Artefact& artefact, mkrt::Device& device,
   return a;
 }
 
-std::vector<int32_t> prompt_of(const BodyCheck& check) {
+std::vector<int32_t> prompt_of_check(const BodyCheck& check) {
   std::vector<int32_t> prompt;
   for (uint32_t i = 0; i < check.tokens; ++i) prompt.push_back(static_cast<int32_t>((i * 7919 + 17) % 500));
   return prompt;
 }
 
-// put() writes a file of new tokens and logits, and take() reads one. put() returns the error, or "".
-std::string put(const BodyAnswer& a, const std::string& path) {
+// write_answer() writes a file of new tokens and logits, and read_answer() reads one. write_answer() returns
+// the error, or "".
+std::string write_answer(const BodyAnswer& a, const std::string& path) {
   std::vector<std::byte> bytes(4 * (a.tokens.size() + a.logits.size()));
   std::memcpy(bytes.data(), a.tokens.data(), 4 * a.tokens.size());
   std::memcpy(bytes.data() + 4 * a.tokens.size(), a.logits.data(), 4 * a.logits.size());
   const Status written = mkrt::write_file(path, bytes);
   return written.ok() ? "" : written.error().message;
 }
-Result<BodyAnswer> take(const std::string& path, size_t vocab) {
+Result<BodyAnswer> read_answer(const std::string& path, size_t vocab) {
   const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(path);
   if (!file.ok()) return file.error();
   const std::span<const std::byte> bytes = file.value().bytes;
@@ -79,7 +80,7 @@ Result<BodyAnswer> take(const std::string& path, size_t vocab) {
 
 // Compares logits row by row and returns the wrong rows, or "". Rows after the first different token are left
 // out, because their inputs differ.
-std::string compare(const BodyAnswer& device, const BodyAnswer& host, size_t prompt) {
+std::string compare_answers(const BodyAnswer& device, const BodyAnswer& host, size_t prompt) {
   std::string wrong;
   double worst = 0;
   size_t count = 0, rows = host.logits.size() / host.vocab;
@@ -151,9 +152,10 @@ std::string prepare_body(const BodyCheck& check, const std::vector<std::string>&
   const Result<HostArtefact> host = build_for_emulator(on_host.value());
   if (!host.ok()) return host.error().message;
   const std::unique_ptr<mkrt::Device> emulator = mkrt::open_emulator(host.value().kernel.entries, {});
-  const Result<BodyAnswer> reference = answer(host.value().artefact, *emulator, prompt_of(check));
+  const Result<BodyAnswer> reference =
+      answer_of_bodies(host.value().artefact, *emulator, prompt_of_check(check));
   if (!reference.ok()) return "on this processor: " + reference.error().message;
-  return put(reference.value(), path + ".reference");
+  return write_answer(reference.value(), path + ".reference");
 }
 
 std::string run_body(const BodyCheck& check, const std::string& path) {
@@ -161,10 +163,10 @@ std::string run_body(const BodyCheck& check, const std::string& path) {
   if (!artefact.ok()) return artefact.error().message;
   mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
   if (!gpu.ok()) return gpu.error().message;
-  const Result<BodyAnswer> device = answer(artefact.value(), *gpu.value(), prompt_of(check));
+  const Result<BodyAnswer> device = answer_of_bodies(artefact.value(), *gpu.value(), prompt_of_check(check));
   if (!device.ok()) return device.error().message;
-  const Result<BodyAnswer> reference = take(path + ".reference", device.value().vocab);
-  return reference.ok() ? compare(device.value(), reference.value(), check.tokens)
+  const Result<BodyAnswer> reference = read_answer(path + ".reference", device.value().vocab);
+  return reference.ok() ? compare_answers(device.value(), reference.value(), check.tokens)
                         : reference.error().message;
 }
 

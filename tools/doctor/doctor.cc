@@ -165,7 +165,7 @@ void print_gpu(const Findings& f) {
             f.kept.empty() ? "Not kept: there is no cache" : "Kept in " + f.kept + ", for --target native");
 }
 
-void print_text(const Findings& f) {
+void print_findings(const Findings& f) {
   print_out("{}, LLVM {}\n\n", version_text(), llvm_version());
   print_out("{}\n", folded(fmt::format("Targets: {}\nMachines: {}\n", fmt::join(target_names(), " "),
                                        fmt::join(machine_names(), " "))));
@@ -185,7 +185,7 @@ void print_text(const Findings& f) {
   if (f.facts) print_gpu(f);
 }
 
-void print_json(const Findings& f) {
+void print_findings_json(const Findings& f) {
   ordered_json assemblers = ordered_json::array();
   for (const Findings::Candidate& c : f.assemblers)
     assemblers.push_back({{"path", c.path}, {"origin", c.origin}, {"state", c.state}});
@@ -262,7 +262,7 @@ void add_doctor(CLI::App& app, Action& action) {
       const Result<Findings> looked = look(*a);
       if (!looked.ok()) return looked.error();
       const Findings& found = looked.value();
-      (a->json ? print_json : print_text)(found);
+      (a->json ? print_findings_json : print_findings)(found);
       const size_t failed = found.checked ? failures(*found.checked) : 0;
       return failed == 0
                  ? Status()

@@ -35,7 +35,7 @@ int small(uint32_t i) {
 }
 
 // Compares the first words of `out` with the expected ones. Returns the fault, or "".
-std::string compare(const Words& out, const Words& expected) {
+std::string compare_words(const Words& out, const Words& expected) {
   size_t wrong = 0, first = 0;
   for (size_t i = 0; i < expected.size(); ++i)
     if (out[i] != expected[i] && wrong++ == 0) first = i;
@@ -45,7 +45,7 @@ std::string compare(const Words& out, const Words& expected) {
 }
 
 std::function<std::string(const Words&)> equals(Words expected) {
-  return [expected = std::move(expected)](const Words& out) { return compare(out, expected); };
+  return [expected = std::move(expected)](const Words& out) { return compare_words(out, expected); };
 }
 
 Probe lanes() {
@@ -295,7 +295,7 @@ Probe atomics() {
           std::tuple(64u, "atom.cas", 3 * kAll), std::tuple(96u, "arrivals", kBlocks),
           std::tuple(128u, "what the last block read", 1000 * kBlocks * (kBlocks + 1) / 2)})
       if (out[at] != wanted) return fmt::format("{} came to {}, expected {}", what, out[at], wanted);
-    return compare({out.begin() + 512, out.end()}, Words(kAll, 0x10001));
+    return compare_words({out.begin() + 512, out.end()}, Words(kAll, 0x10001));
   };
   return p;
 }

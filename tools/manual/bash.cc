@@ -12,7 +12,7 @@ std::string offer(const ValueKind& values) {
   return fmt::format("words='{}' paths={}", fmt::join(values.names, " "), paths);
 }
 
-std::string flags_of(const CommandEntry& command) {
+std::string command_flags_of(const CommandEntry& command) {
   std::vector<std::string> flags;
   for (const OptionEntry& option : command.options)
     flags.insert(flags.end(), option.flags.begin(), option.flags.end());
@@ -31,7 +31,7 @@ ValueKind plain_words(const CommandEntry& command) {
 }
 
 std::string command_case(const std::string& name, const CommandEntry& command, const ValueKind& plain) {
-  return fmt::format("    '{}') flags='{}' {} ;;\n", name, flags_of(command), offer(plain));
+  return fmt::format("    '{}') flags='{}' {} ;;\n", name, command_flags_of(command), offer(plain));
 }
 
 // Returns the cases of the options that take a value. Options with equal offers share a case.

@@ -10,7 +10,7 @@ namespace mkc {
 namespace {
 
 // Returns text that roff prints as it stands.
-std::string escaped(std::string_view text) {
+std::string roff_escaped(std::string_view text) {
   std::string out = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
   return out;
@@ -18,7 +18,7 @@ std::string escaped(std::string_view text) {
 
 // Returns escaped text with a period at its end. The first word stays as it is, for it may be a name.
 std::string sentence(const std::string& text) {
-  return escaped(text) + (text.empty() || text.ends_with('.') || text.ends_with("…") ? "" : ".");
+  return roff_escaped(text) + (text.empty() || text.ends_with('.') || text.ends_with("…") ? "" : ".");
 }
 
 // Returns the description without the program's name before it, for the line of NAME.
@@ -30,18 +30,18 @@ std::string short_description(const CommandEntry& program) {
 }
 
 std::string synopsis(const std::string& name, const CommandEntry& command) {
-  std::string text = fmt::format(".B {}\n[\\fIOPTIONS\\fR]", escaped(name));
+  std::string text = fmt::format(".B {}\n[\\fIOPTIONS\\fR]", roff_escaped(name));
   for (const OptionEntry& positional : command.positionals)
-    text += fmt::format(" \\fI{}\\fR", escaped(positional.type));
+    text += fmt::format(" \\fI{}\\fR", roff_escaped(positional.type));
   return text + "\n";
 }
 
 std::string heading(const OptionEntry& option) {
-  if (option.flags.empty()) return fmt::format("\\fI{}\\fR", escaped(option.type));
+  if (option.flags.empty()) return fmt::format("\\fI{}\\fR", roff_escaped(option.type));
   std::string text;
   for (const std::string& flag : option.flags)
-    text += fmt::format("{}\\fB{}\\fR", text.empty() ? "" : ", ", escaped(flag));
-  if (!option.type.empty()) text += fmt::format(" \\fI{}\\fR", escaped(option.type));
+    text += fmt::format("{}\\fB{}\\fR", text.empty() ? "" : ", ", roff_escaped(flag));
+  if (!option.type.empty()) text += fmt::format(" \\fI{}\\fR", roff_escaped(option.type));
   return text + (option.repeats ? " ..." : "");
 }
 
@@ -49,7 +49,7 @@ std::string heading(const OptionEntry& option) {
 std::string rules(const OptionEntry& option) {
   std::string text;
   const auto add = [&](const char* what, const std::string& value) {
-    if (!value.empty()) text += fmt::format("{}: {}.\n", what, escaped(value));
+    if (!value.empty()) text += fmt::format("{}: {}.\n", what, roff_escaped(value));
   };
   add("Values", fmt::format("{}", fmt::join(option.values.names, ", ")));
   add("Bounds", option.bounds);
@@ -74,7 +74,7 @@ std::string items(const CommandEntry& command) {
 
 std::string section(const std::string& program, const CommandEntry& command) {
   const std::string name = program + " " + command.name;
-  return fmt::format(".SS {}\n{}.PP\n{}\n{}", escaped(name), synopsis(name, command),
+  return fmt::format(".SS {}\n{}.PP\n{}\n{}", roff_escaped(name), synopsis(name, command),
                      sentence(command.description), items(command));
 }
 
@@ -94,8 +94,8 @@ std::string usage(const OptionTable& table) {
 std::string man_page(const OptionTable& table, const std::string& version, const std::string& see_also) {
   const CommandEntry& program = table.program;
   std::string text = fmt::format("'\\\" -*- coding: utf-8 -*-\n.TH {} 1 \"\" \"{}\" \"User Commands\"\n",
-                                 upper(program.name), escaped(version));
-  text += fmt::format(".SH NAME\n{} \\- {}\n", program.name, escaped(short_description(program)));
+                                 upper(program.name), roff_escaped(version));
+  text += fmt::format(".SH NAME\n{} \\- {}\n", program.name, roff_escaped(short_description(program)));
   text += usage(table);
   text += fmt::format(".SH DESCRIPTION\n{}\n", sentence(program.description));
   text += fmt::format(".SH OPTIONS\n{}", items(program));

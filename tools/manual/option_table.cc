@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-std::vector<std::string> flags_of(const CLI::Option& option) {
+std::vector<std::string> option_flags(const CLI::Option& option) {
   std::vector<std::string> flags;
   for (const std::string& name : option.get_snames()) flags.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) flags.push_back("--" + name);
@@ -17,7 +17,7 @@ std::vector<std::string> flags_of(const CLI::Option& option) {
 std::vector<std::string> all_flags(const std::set<CLI::Option*>& options) {
   std::vector<std::string> all;
   for (const CLI::Option* option : options)
-    for (const std::string& flag : flags_of(*option)) all.push_back(flag);
+    for (const std::string& flag : option_flags(*option)) all.push_back(flag);
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -37,7 +37,7 @@ void set_type(OptionEntry& entry, const std::string& type_name, const ValueKinds
 
 OptionEntry entry_of(const CLI::Option& option, const ValueKinds& kinds) {
   OptionEntry entry;
-  entry.flags = flags_of(option);
+  entry.flags = option_flags(option);
   if (option.get_items_expected_max() > 0) set_type(entry, option.get_type_name(), kinds);
   if (entry.flags.empty()) entry.type = option.get_name(true);
   entry.description = option.get_description();

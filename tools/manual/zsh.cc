@@ -7,7 +7,7 @@ namespace mkc {
 namespace {
 
 // Returns text for the inside of single quotes, with a backslash before each of the signs.
-std::string escaped(const std::string& text, const std::string& signs) {
+std::string zsh_escaped(const std::string& text, const std::string& signs) {
   std::string out;
   for (const char c : text) {
     if (signs.find(c) != signs.npos) out += '\\';
@@ -31,7 +31,7 @@ std::string spec(const OptionEntry& option, const std::string& flag) {
   std::string text = others.empty() ? "" : fmt::format("({})", fmt::join(others, " "));
   text += (option.repeats ? "*" : "") + flag;
   if (!option.type.empty()) text += flag.starts_with("--") ? "=" : "+";
-  text += fmt::format("[{}]", escaped(option.description, "[]\\:"));
+  text += fmt::format("[{}]", zsh_escaped(option.description, "[]\\:"));
   if (!option.type.empty()) text += fmt::format(":{}:{}", option.type, action(option.values, option.type));
   return "'" + text + "'";
 }
@@ -49,7 +49,7 @@ std::string arguments(const CommandEntry& command, const std::string& indent) {
 std::string commands(const OptionTable& table) {
   std::string text = "  local -a commands=(\n";
   for (const CommandEntry& command : table.commands)
-    text += fmt::format("    '{}:{}'\n", command.name, escaped(command.description, ":\\"));
+    text += fmt::format("    '{}:{}'\n", command.name, zsh_escaped(command.description, ":\\"));
   text +=
       "  )\n" + arguments(table.program, "  ") + " \\\n    '1:command:->command' '*::argument:->argument'\n";
   text +=

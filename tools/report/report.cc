@@ -35,7 +35,7 @@ Result<ReportedStep> reported_step(const ReportCommand& o) {
   return reported;
 }
 
-Status run(const ReportCommand& o) {
+Status run_report(const ReportCommand& o) {
   if (o.output.empty() && !o.json) return Error{"mkc: error: -o is required without --json"};
   if (o.output == "-" && o.json) return Error{"-o -: error: --json takes standard output, expected a file"};
   if (Status status = check_output(o.output, o.step.model); !status.ok()) return status;
@@ -67,7 +67,7 @@ void add_report(CLI::App& app, Action& action) {
   for (const char* of_step : {"--target", "--batch", "--tokens", "--chunk"})
     trace->excludes(command->get_option(of_step));
   command->add_flag("--json", o->json, "print the data of the page as JSON");
-  command->callback([o, &action] { action = [o] { return run(*o); }; });
+  command->callback([o, &action] { action = [o] { return run_report(*o); }; });
 }
 
 }  // namespace mkc

@@ -47,7 +47,7 @@ std::string styles() {
 }
 
 // Puts a text in the place of a mark, which stands once in the page.
-void put(std::string& page, std::string_view mark, std::string_view text) {
+void fill_in(std::string& page, std::string_view mark, std::string_view text) {
   const size_t at = page.find(mark);
   if (at == page.npos) MKC_BUG("the report's page lacks " + std::string(mark));
   page.replace(at, mark.size(), text);
@@ -70,9 +70,9 @@ std::string report_text(const nlohmann::ordered_json& data) {
 
 std::string report_page(std::string_view json) {
   std::string page(bytes_of(report_files(), "index.html"));
-  put(page, "/* styles */", styles());
-  put(page, "/* script */", script());
-  put(page, "/* data */", json);
+  fill_in(page, "/* styles */", styles());
+  fill_in(page, "/* script */", script());
+  fill_in(page, "/* data */", json);
   return page;
 }
 

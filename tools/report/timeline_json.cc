@@ -56,7 +56,7 @@ std::vector<Bar> joined(const std::vector<Bar>& bars, int64_t gap) {
   return out;
 }
 
-int64_t end_of(const Rows& rows) {
+int64_t last_end(const Rows& rows) {
   int64_t end = 0;
   for (const std::vector<Bar>& row : rows)
     if (!row.empty()) end = std::max(end, row.back().end);
@@ -94,7 +94,7 @@ ordered_json timeline_json(const Timeline& timeline, size_t max_bars) {
   };
   int64_t gap = 0;
   Rows rows = joined_rows(gap);
-  for (const int64_t end = end_of(all); count(rows) > max_bars && gap < end; rows = joined_rows(gap))
+  for (const int64_t end = last_end(all); count(rows) > max_bars && gap < end; rows = joined_rows(gap))
     gap = gap == 0 ? kFirstJoin : 2 * gap;
   ordered_json out{{"name", timeline.name},
                    {"timed", timeline.timed},

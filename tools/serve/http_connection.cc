@@ -18,7 +18,7 @@ constexpr uint32_t kMaxHeaderBytes = 32 << 10;
 constexpr size_t kMaxWriteBytes = 64 << 10;  // a slow client takes at least this in its time
 constexpr std::chrono::seconds kLingerTime{2};
 
-std::string text_of(beast::string_view view) {
+std::string string_of(beast::string_view view) {
   return {view.data(), view.size()};
 }
 
@@ -89,11 +89,11 @@ void HttpConnection::dispatch(const ErrorCode& error) {
   keep_alive_ = message.keep_alive();
   head_only_ = message.method() == http::verb::head;
   HttpRequest request;
-  request.method = head_only_ ? "GET" : text_of(message.method_string());
-  const std::string target = text_of(message.target());
+  request.method = head_only_ ? "GET" : string_of(message.method_string());
+  const std::string target = string_of(message.target());
   request.path = target.substr(0, target.find('?'));
-  request.content_type = text_of(message[http::field::content_type]);
-  request.authorization = text_of(message[http::field::authorization]);
+  request.content_type = string_of(message[http::field::content_type]);
+  request.authorization = string_of(message[http::field::authorization]);
   request.body = std::move(message.body());
   parser_.reset();
   stream_.expires_never();
@@ -120,7 +120,7 @@ void HttpConnection::refuse(const ErrorCode& error) {
 // Returns status line and headers, up to those of the body's length.
 std::string HttpConnection::head(unsigned status, std::string_view content_type) const {
   return fmt::format("HTTP/1.1 {} {}\r\nServer: mkc\r\nContent-Type: {}\r\nConnection: {}\r\n", status,
-                     text_of(http::obsolete_reason(http::int_to_status(status))), content_type,
+                     string_of(http::obsolete_reason(http::int_to_status(status))), content_type,
                      keep_alive_ ? "keep-alive" : "close");
 }
 

@@ -15,7 +15,7 @@ constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-bool is_digit(char c, int base) {
+bool is_digit_of(char c, int base) {
   const char lower = static_cast<char>(c | 0x20);
   if (base == 16 && lower >= 'a' && lower <= 'f') return true;
   return c >= '0' && c < '0' + std::min(base, 10);
@@ -26,8 +26,8 @@ size_t digits(std::string_view source, size_t at, int base) {
   const size_t begin = at;
   while (at < source.size()) {
     const bool underscore = source[at] == '_' && at > begin && at + 1 < source.size();
-    if (underscore && is_digit(source[at + 1], base)) ++at;
-    if (!is_digit(source[at], base)) break;
+    if (underscore && is_digit_of(source[at + 1], base)) ++at;
+    if (!is_digit_of(source[at], base)) break;
     ++at;
   }
   return at - begin;
@@ -131,7 +131,7 @@ size_t unescape_hex(std::string_view digits_text, char letter, uint32_t line, st
 size_t unescape_octal(std::string_view source, uint32_t line, std::string& text) {
   size_t count = 0;
   char32_t code_point = 0;
-  while (count < 3 && count < source.size() && is_digit(source[count], 8))
+  while (count < 3 && count < source.size() && is_digit_of(source[count], 8))
     code_point = code_point * 8 + static_cast<char32_t>(source[count++] - '0');
   append_escaped(code_point, line, text);
   return count;
@@ -147,7 +147,7 @@ size_t unescape_one(std::string_view source, uint32_t line, std::string& text) {
     text += kValues[found];
     return 1;
   }
-  if (is_digit(letter, 8)) return unescape_octal(source, line, text);
+  if (is_digit_of(letter, 8)) return unescape_octal(source, line, text);
   if (letter == 'x' || letter == 'u' || letter == 'U')
     return 1 + unescape_hex(source.substr(1), letter, line, text);
   if (letter == 'N') fail_at(line, "unsupported: the escape \\N");
@@ -178,7 +178,7 @@ std::string unescape(std::string_view contents, uint32_t line) {
 
 size_t scan_token(std::string_view source, bool after_dot, Token& token) {
   const char first = source[0];
-  if (is_digit(first, 10)) {
+  if (is_digit_of(first, 10)) {
     const size_t size = after_dot ? 0 : float_size(source);
     if (size == 0) return scan_integer(source, token);
     token.kind = TokenKind::kFloat;
