@@ -9,6 +9,16 @@
 #include "runtime/artefact/tensor_view.h"
 
 namespace mkrt {
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Error unexpected_tensor(const TensorHeader& t, const std::string& expected) {
+  return {fmt::format("{}: error: tensor \"{}\" is {} {}, expected {}", t.file, t.name, t.dtype,
+                      shape_text(t.shape), expected)};
+}
+
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -21,15 +31,6 @@ uint64_t ceil_of(uint64_t value, uint64_t by) {
 
 int64_t dim(uint64_t size) {
   return static_cast<int64_t>(size);
-}
-
-std::string text_of(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-Error unexpected(const TensorHeader& t, const std::string& expected) {
-  return {fmt::format("{}: error: tensor \"{}\" is {} {}, expected {}", t.file, t.name, t.dtype,
-                      text_of(t.shape), expected)};
 }
 
 bool is_one_of(const TensorHeader& t, std::span<const char* const> dtypes) {
@@ -53,7 +54,8 @@ struct Matrix {
     if (!t)
       return Error{fmt::format("{}: error: missing tensor \"{}\" beside \"{}\", expected {}", codes.file,
                                tensor, codes.name, expected)};
-    if (!is_one_of(*t, dtypes) || std::ranges::count(shapes, t->shape) == 0) return unexpected(*t, expected);
+    if (!is_one_of(*t, dtypes) || std::ranges::count(shapes, t->shape) == 0)
+      return unexpected_tensor(*t, expected);
     return *t;
   }
 
@@ -95,12 +97,12 @@ struct Matrix {
     if (Status status = check_group(codes); !status.ok()) return status;
     const Shape stored{dim(rows), dim(cols / 2)};
     if (codes.shape != stored)
-      return unexpected(codes, fmt::format("U8 {}, two codes in a byte", text_of(stored)));
+      return unexpected_tensor(codes, fmt::format("U8 {}, two codes in a byte", shape_text(stored)));
     constexpr const char* kE4m3[] = {"F8_E4M3"};
     constexpr const char* kE8m0[] = {"U8", "F8_E8M0"};
     const Shape groups[] = {{dim(rows), dim(cols / m.scale_cols)}};
     const std::string expected = fmt::format("{} {}, a scale for each group of {} columns",
-                                             nvfp4 ? "F8_E4M3" : "U8", text_of(groups[0]), m.scale_cols);
+                                             nvfp4 ? "F8_E4M3" : "U8", shape_text(groups[0]), m.scale_cols);
     const auto taken = nvfp4 ? take(codes, m.scales, kE4m3, groups, expected)
                              : take(codes, m.scales, kE8m0, groups, expected);
     if (!taken.ok()) return taken.error();
@@ -124,12 +126,12 @@ struct Matrix {
     const auto experts = codes.shape.empty() ? 0 : static_cast<uint64_t>(codes.shape[0]);
     const Shape stored{dim(std::max(experts, view.index + 1)), dim(all), dim(groups), dim(m.scale_cols / 2)};
     if (codes.dtype != "U8" || codes.shape != stored)
-      return unexpected(codes, fmt::format("U8 {}, two codes in a byte", text_of(stored)));
+      return unexpected_tensor(codes, fmt::format("U8 {}, two codes in a byte", shape_text(stored)));
     constexpr const char* kE8m0[] = {"U8", "F8_E8M0"};
     const Shape shapes[] = {{stored[0], stored[1], stored[2]}};
     const auto scales =
         take(codes, m.scales, kE8m0, shapes,
-             fmt::format("U8 {}, a scale for each group of {} columns", text_of(shapes[0]), m.scale_cols));
+             fmt::format("U8 {}, a scale for each group of {} columns", shape_text(shapes[0]), m.scale_cols));
     if (!scales.ok()) return scales.error();
     m.first_row = view.index * all + view.first, m.row_step = view.step;
     return {};
@@ -146,7 +148,8 @@ struct Matrix {
   Status set_integer_type(const TensorHeader& scales) {
     const bool zeros = !m.zeros.empty() && !symmetric;
     const std::optional<WeightType> type = integer_type(m.bits, zeros, m.scale_cols, cols);
-    if (!type) return unexpected(scales, "a scale for each row or each group of a multiple of 32 columns");
+    if (!type)
+      return unexpected_tensor(scales, "a scale for each row or each group of a multiple of 32 columns");
     m.type = *type;
     return {};
   }
@@ -165,7 +168,7 @@ struct Matrix {
     const size_t group = by_row ? 1 : 0;
     const bool good = is_one_of(*found, kFloats) && shape.size() == 2 && shape[1 - group] == dim(rows) &&
                       shape[group] > 0 && cols % static_cast<uint64_t>(shape[group]) == 0;
-    if (!good) return unexpected(*found, expected);
+    if (!good) return unexpected_tensor(*found, expected);
     m.scales = tensor;
     m.scale_cols = cols / static_cast<uint64_t>(shape[group]);
     return *found;
@@ -183,13 +186,13 @@ struct Matrix {
                             : order == CodeOrder::kColumns ? Shape{dim(cols / n), dim(rows)}
                                                            : Shape{dim(cols), dim(rows / n)};
         if (cols % n != 0 || (order != CodeOrder::kRows && rows % n != 0)) continue;
-        expected.push_back(fmt::format("{} of {} codes in a word", text_of(shape), n));
+        expected.push_back(fmt::format("{} of {} codes in a word", shape_text(shape), n));
         if (codes.dtype == "I32" && codes.shape == shape) m.order = order, m.bits = bits;
       }
     if (m.bits == 0)
-      return unexpected(codes, expected.empty()
-                                   ? fmt::format("I32 with a multiple of 8 for the {} columns", cols)
-                                   : fmt::format("I32 {}", fmt::join(expected, " or ")));
+      return unexpected_tensor(codes, expected.empty()
+                                          ? fmt::format("I32 with a multiple of 8 for the {} columns", cols)
+                                          : fmt::format("I32 {}", fmt::join(expected, " or ")));
     return {};
   }
 
@@ -200,7 +203,7 @@ struct Matrix {
                                                         : Shape{dim(groups), dim(rows / n)}};
     constexpr const char* kI32[] = {"I32"};
     const auto zeros = take(codes, tensor, kI32, shapes,
-                            fmt::format("I32 {}, zero points of {} bits", text_of(shapes[0]), m.bits));
+                            fmt::format("I32 {}, zero points of {} bits", shape_text(shapes[0]), m.bits));
     if (!zeros.ok()) return zeros.error();
     m.zeros = tensor;
     return {};
@@ -211,7 +214,7 @@ struct Matrix {
     const Shape shapes[] = {{dim(cols)}};
     constexpr const char* kI32[] = {"I32"};
     const auto groups = take(codes, tensor, kI32, shapes,
-                             fmt::format("I32 {}, the group of each column", text_of(shapes[0])));
+                             fmt::format("I32 {}, the group of each column", shape_text(shapes[0])));
     if (!groups.ok()) return groups.error();
     m.column_group = tensor;
     return {};

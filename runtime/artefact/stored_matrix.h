@@ -20,6 +20,12 @@ struct TensorHeader {
   std::string name, dtype, file;
   std::vector<int64_t> shape;
 };
+// Returns a shape as errors print it: "[2, 3]".
+std::string shape_text(const std::vector<int64_t>& shape);
+
+// Returns the error that names the file, the tensor, its type and its shape, and what was expected.
+Error unexpected_tensor(const TensorHeader& t, const std::string& expected);
+
 // FindTensor returns the tensor of a name, or nothing.
 using FindTensor = std::function<std::optional<TensorHeader>(const std::string& name)>;
 

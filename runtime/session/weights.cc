@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/abi/packing.h"
+#include "runtime/artefact/stored_matrix.h"
 #include "runtime/artefact/tensor_view.h"
 #include "runtime/base/half.h"
 #include "runtime/session/matrix_reader.h"
@@ -28,15 +29,6 @@ constexpr uint64_t kRows = 256;  // bytes before the rows in staging memory, for
 static_assert(sizeof(MkPack) <= kRows);
 constexpr uint64_t kScaleAlignment = 16;  // of scales, behind the rows
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-Error unexpected_matrix(const StoredTensor& t, const std::string& expected) {
-  return {fmt::format("{}: error: tensor \"{}\" is {} {}, expected {}", t.file, t.name, t.dtype,
-                      shape_text(t.shape), expected)};
-}
-
 // Checks one source of a weight, and its scales.
 Status check_source(const ManifestWeight& w, const std::string& name, const Checkpoint& checkpoint) {
   const bool vector = w.layout == WeightLayout::kVector;
@@ -52,7 +44,8 @@ Status check_source(const ManifestWeight& w, const std::string& name, const Chec
   if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
   if (const auto view = find_view(name)) shape = view->whole_shape(shape, static_cast<int64_t>(w.stack));
   if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != format.stored))
-    return unexpected_matrix(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
+    return unexpected_tensor({t->name, t->dtype, t->file, t->shape},
+                             fmt::format("{} {}", format.stored, shape_text(shape)));
   return {};
 }
 
