@@ -23,11 +23,22 @@ template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
   return tokens > 2 && !W::grouped ? 2 : 1;
 }
+MK_INLINE void end_strip(f32x16&) {}
 #else
 constexpr u32 kGroupTokens = 4, kPrefetchedStrips = 1;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
   return W::grouped || tokens > 2 ? 1 : tokens == 2 ? 2 : 4;
+}
+// end_strip() stands after a strip's step, and keeps the compiler from mixing it with the next strip's. Words
+// and sums of four strips need more than the 16 registers.
+MK_INLINE void end_strip([[maybe_unused]] f32x16& sum) {
+#ifdef __AVX2__
+  __m256 low = (__m256)sum.lo, high = (__m256)sum.hi;
+  __asm__ volatile("" : "+x"(low), "+x"(high)::"memory");
+  sum.lo = (__typeof__(sum.lo))low;
+  sum.hi = (__typeof__(sum.hi))high;
+#endif
 }
 #endif
 // kPackedTokens is the most tokens that go through packed strips, a group after the other. Unpacking to
@@ -139,16 +150,15 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s) S::see(seen[s], at + s * strip_bytes);
     MK_UNROLL
-    for (u32 part = 0; part < S::parts; ++part) {
-      typename S::Weights w[Strips];
+    for (u32 s = 0; s < Strips; ++s) {
       MK_UNROLL
-      for (u32 s = 0; s < Strips; ++s) w[s] = S::load(at + s * strip_bytes, part, with[s]);
-      MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) {
-        const typename S::X value = x[(u64)t * stride + i * S::parts + part];
+      for (u32 part = 0; part < S::parts; ++part) {
+        const typename S::Weights w = S::load(at + s * strip_bytes, part, with[s]);
         MK_UNROLL
-        for (u32 s = 0; s < Strips; ++s) sum[s][t] = S::step(sum[s][t], w[s], value);
+        for (u32 t = 0; t < Tokens; ++t)
+          sum[s][t] = S::step(sum[s][t], w, x[(u64)t * stride + i * S::parts + part]);
       }
+      if constexpr (Strips > 1) end_strip(sum[s][0]);
     }
   }
 }
