@@ -15,20 +15,29 @@ namespace mk {
 // registers. One strip of few tokens has few sums, and each multiply-add waits for the one before in its sum.
 // Formats with groups of columns take one strip, because the sums of groups do not wait for each other.
 //
-// Up to kPrefetchedStrips strips are prefetched by instructions. With AVX2, the processor's own prefetches of
-// more streams were measured to be faster.
+// prefetch_bytes() lie between what is multiplied of a strip and what is prefetched of it to L2; 0 leaves
+// strips to the processor's own prefetches. Those were measured to be faster for several strips that take few
+// instructions a line. Codes of E4M3 take many, so that loads of fewer lines overlap.
 #ifdef __AVX512F__
-constexpr u32 kGroupTokens = 8, kPrefetchedStrips = 2;
+constexpr u32 kGroupTokens = 8;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
   return tokens > 2 && !W::grouped ? 2 : 1;
 }
+template <class W>
+MK_INLINE constexpr u32 prefetch_bytes(u32) {
+  return 4096;
+}
 MK_INLINE void end_strip(f32x16&) {}
 #else
-constexpr u32 kGroupTokens = 4, kPrefetchedStrips = 1;
+constexpr u32 kGroupTokens = 4;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
   return W::grouped || tokens > 2 ? 1 : tokens == 2 ? 2 : 4;
+}
+template <class W>
+MK_INLINE constexpr u32 prefetch_bytes(u32 strips) {
+  return strips == 1 ? 4096 : W::scaled ? 2048 : 0;
 }
 // end_strip() stands after a strip's step, and keeps the compiler from mixing it with the next strip's. Words
 // and sums of four strips need more than the 16 registers.
@@ -45,7 +54,6 @@ MK_INLINE void end_strip([[maybe_unused]] f32x16& sum) {
 // registers runs beside multiply-adds, and unpacking to memory (product_unpacked.h) takes time of its own.
 constexpr u32 kPackedTokens = 8;
 static_assert(kPackedTokens % kGroupTokens == 0 && kPackedTokens - kGroupTokens <= kSpareRows);
-constexpr u32 kPrefetchBytes = 4096;  // of a strip, between what is multiplied and what is prefetched to L2
 constexpr u32 kLineBytes = 64;
 // kRowGap is the words between two rows, which keep rows of 2^n columns out of each other's cache sets.
 constexpr u32 kRowGap = 16;
@@ -143,10 +151,11 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
   typedef Steps<W::type> S;
   _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
     const char* at = weights + (u64)i * S::bytes;
+    constexpr u32 ahead = prefetch_bytes<W>(Strips);
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s)
-      if (Strips <= kPrefetchedStrips && (S::bytes >= kLineBytes || i % (kLineBytes / S::bytes) == 0))
-        __builtin_prefetch(at + s * strip_bytes + kPrefetchBytes, 0, 2);
+      if (ahead != 0 && (S::bytes >= kLineBytes || i % (kLineBytes / S::bytes) == 0))
+        __builtin_prefetch(at + s * strip_bytes + ahead, 0, 2);
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s) S::see(seen[s], at + s * strip_bytes);
     MK_UNROLL
