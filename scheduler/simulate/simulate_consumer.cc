@@ -157,13 +157,21 @@ double Simulator::notified_ns(uint32_t cell) const {
   return m_.store_ns + m_.notify_ns + fused_stages(step_.schedule->program.grids[by]).after * hop_ns(m_);
 }
 
+double Simulator::stream_share(const Consumer& c) const {
+  return now_ns_ > c.took_ns ? (flowed_ns_ - c.took_flowed_ns) / (now_ns_ - c.took_ns) : 1;
+}
+
 // Returns false where the stage is not filled yet.
 bool Simulator::take_stage(uint32_t w) {
   Consumer& c = consumers_[w];
   if (loaders_[w].filled == 0) return false;
   --loaders_[w].filled;
   c.phase = Consumer::kRelease;
-  takes(w, c.work.tile_bytes(c.tile) * (loaders_[w].arriving ? c.work.flowing_ns : c.work.still_ns));
+  const double left = m_.l2_bytes_per_ns - stream_share(c) * m_.stream_bytes_per_ns;
+  const double byte_ns = std::max(c.work.byte_ns, c.work.l2_bytes / left);
+  c.took_ns = now_ns_;
+  c.took_flowed_ns = flowed_ns_;
+  takes(w, c.work.tile_bytes(c.tile) * byte_ns);
   return true;
 }
 

@@ -75,7 +75,8 @@ struct Consumer {
   uint32_t place = 0, block = 1;
   bool ends_block() const { return place + 1 == block; }
   uint32_t wait = 0, pass = 0, tile = 0;
-  double seen_ns = 0;  // time that follows the notification it waits for
+  double seen_ns = 0;                      // time that follows the notification it waits for
+  double took_ns = 0, took_flowed_ns = 0;  // clock and flowed_ns_ when the last stage was taken
   double starved_since_ns = 0;
 };
 
@@ -133,6 +134,8 @@ class Simulator {
   bool begin_wait(uint32_t w);
   double notified_ns(uint32_t cell) const;  // measured from the end of the task that completed the cell
   bool take_stage(uint32_t w);
+  // Returns the share of its ceiling that the stream has reached since the worker took its last stage.
+  double stream_share(const Consumer& c) const;
   void release_stage(uint32_t w);
   // Functions for claimed runs.
   bool is_ready(GridId grid) const;
@@ -159,6 +162,7 @@ class Simulator {
   const bool runs_ahead_;
   const double ramp_ns_;  // the stream's first bytes arrive no earlier
   double now_ns_ = 0;
+  double flowed_ns_ = 0;  // the time that the stream would have taken at its ceiling for what has arrived
   uint64_t timers_made_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::deque<Timer> latencies_;  // reads that end in the order in which they were issued, as most do

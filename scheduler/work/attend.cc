@@ -64,7 +64,7 @@ TaskWork attend_work(const TaskOn& t, uint32_t) {
     attend_on_processor(work, t, rows, kv_tiles, static_cast<double>(earlier), stepped - unseen);
     return work;
   }
-  work.flowing_ns = work.still_ns = 1 / t.m.attend_bytes_per_ns;
+  work.byte_ns = 1 / t.m.attend_bytes_per_ns;
   work.issue_ns = cache_issue_ns(t.m, mkrt::kStageBytes);
   work.start_ns = t.m.fetch_ns;
   work.busy_ns = t.activation_bytes() / t.l2_rate();

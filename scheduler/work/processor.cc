@@ -51,7 +51,7 @@ void time_on_processor(TaskWork& work, const TaskOn& t, int64_t tokens, uint32_t
   const double bytes_of_element = weight_format(weight).bits / 8.0;
   const double strip_bytes = 1.0 * work.full_bytes * (work.tiles / work.strips - 1) + work.tail_bytes;
   work.passes = 1;
-  work.flowing_ns = work.still_ns = groups.first_ns / bytes_of_element;
+  work.byte_ns = groups.first_ns / bytes_of_element;
   // A block has strips of several tasks, or all those of an expert's task.
   work.pass_ns = strips * (strip_bytes / bytes_of_element * groups.others_ns +
                            static_cast<double>(tokens) * t.m.reduce_ns);
@@ -71,7 +71,7 @@ void attend_on_processor(TaskWork& work, const TaskOn& t, int64_t rows, int64_t 
   const auto bytes_of_element = static_cast<double>(dtype_bytes(keys.dtype));
   const double read_ns = work.cold ? groups.first_ns : groups.cached_ns - groups.others_ns;
   work.passes = 1;
-  work.flowing_ns = work.still_ns = read_ns / bytes_of_element;
+  work.byte_ns = read_ns / bytes_of_element;
   work.busy_ns = t.activation_bytes() / t.l2_rate() + stepped / bytes_of_element * groups.cached_ns;
   work.pass_ns = earlier / bytes_of_element * groups.others_ns;
   work.start_ns = t.m.fetch_ns;

@@ -14,8 +14,8 @@ double sums_bytes(const TaskGrid& partial, int64_t tokens) {
   return static_cast<double>(kKSlices / split_k(partial) * kTileRows * tokens * dtype_bytes(DType::f32));
 }
 
-// Sets the time per byte of a tile. It follows from the instructions, from the loads, or from the L2 traffic
-// per byte of weight. The stream takes its part of L2 while it flows.
+// Sets the time per byte of a tile, which follows from the instructions or from the loads, and the traffic of
+// L2 per byte.
 void set_rates(TaskWork& work, const TaskOn& t, const Variant& variant, double element_bytes,
                const mkrt::WeightFormat& format) {
   const double x_rows = variant.x_rows + (find_operand(t.grid, "norm") ? 1 : 0);
@@ -24,9 +24,8 @@ void set_rates(TaskWork& work, const TaskOn& t, const Variant& variant, double e
   const double x_ns = variant.activations_ns / variant.x_bytes / variant.strips;
   const double ns =
       std::max(1 / variant.bytes_per_ns + x_ns, variant.min_ns / variant.x_bytes / variant.strips);
-  work.flowing_ns = std::max(ns, x_bytes / t.l2_rate());
-  work.still_ns =
-      std::max({ns, x_bytes / t.m.worker_l2_bytes_per_ns, x_bytes * t.readers() / t.m.l2_bytes_per_ns});
+  work.byte_ns = std::max(ns, x_bytes / t.m.worker_l2_bytes_per_ns);
+  work.l2_bytes = x_bytes * t.readers();
 }
 
 // Returns the bytes that are loaded before the first product: rows for a norm, or sums of squares. Sums of

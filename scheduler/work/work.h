@@ -16,8 +16,8 @@ struct TaskWork {
   uint32_t strips = 1;                      // strips of the task, each with the same number of tiles
   uint32_t full_bytes = mkrt::kStageBytes;  // bytes of the other tiles of each strip
   uint32_t tail_bytes = 0;                  // bytes of the last tile of each strip
-  // Time to multiply a byte of a tile, while the worker's stream flows and while it stands still.
-  double flowing_ns = 0, still_ns = 0;
+  double byte_ns = 0;                       // time of a worker to multiply a byte of a tile
+  double l2_bytes = 0;  // bytes that all workers together read of L2 for a byte of each one's tiles
 
   uint64_t needed_bytes = 0;  // bytes of cold tiles without padding
   uint64_t cold_bytes = 0;    // bytes that the task itself reads from memory: embedding rows
