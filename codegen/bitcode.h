@@ -5,6 +5,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 namespace mkc {
 
@@ -15,5 +17,7 @@ struct Bitcode {
 
 // Returns all embedded bitcode files. The memory is static.
 std::span<const Bitcode> device_bitcode();
+// Returns the names of the files that the library "host" is made of.
+std::vector<std::string> host_parts();
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C++ file that holds the bitcode files FILES. Their bytes are read when it is compiled. Their hashes
+# Writes OUTPUT, a C++ file that holds the bitcode files FILES, and the names HOST_PARTS. Their bytes are read when it is compiled. Their hashes
 # stand in it because ccache compares the text of a file, not what it embeds.
 set(arrays "")
 set(entries "")
@@ -8,6 +8,7 @@ foreach(file ${FILES})
   string(APPEND arrays "// ${hash}\nconstexpr unsigned char k_${name}[] = {\n#embed \"${file}\"\n};\n")
   string(APPEND entries "    {\"${name}\", k_${name}},\n")
 endforeach()
+list(JOIN HOST_PARTS "\", \"" host_parts)
 file(WRITE ${OUTPUT} "#include \"codegen/bitcode.h\"
 
 #pragma clang diagnostic ignored \"-Wc23-extensions\"
@@ -20,6 +21,10 @@ std::span<const Bitcode> device_bitcode() {
   static constexpr Bitcode kFiles[] = {
 ${entries}  };
   return kFiles;
+}
+
+std::vector<std::string> host_parts() {
+  return {\"${host_parts}\"};
 }
 
 }  // namespace mkc

@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "codegen/bitcode.h"
 #include "codegen/declared.h"
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
@@ -76,15 +77,6 @@ void list_writes(const Schedule& schedule, mkrt::StepKernels& entries) {
   }
 }
 
-// Returns the bitcode files to link: the library of simplified bodies, or the single files where an edit
-// follows.
-std::vector<std::string> parts_for(const HostOptions& options) {
-  if (!options.edit) return {"host"};
-  return {"worker", "segments",    "stream", "lists", "tickets", "product", "split_k_reduce",
-          "attend", "attend_load", "tokens", "route", "experts", "row",     "sample",
-          "steps",  "pack",        "tracing"};
-}
-
 struct Object {
   std::unique_ptr<llvm::MemoryBuffer> file;
   std::vector<std::string> sites;
@@ -94,7 +86,8 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
                    llvm::TargetMachine& machine) {
   llvm::LLVMContext context;
   const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
-  const std::vector<std::string> parts = parts_for(options);
+  // An edit finds the bodies as they were written. The library holds them simplified.
+  const std::vector<std::string> parts = options.edit ? host_parts() : std::vector<std::string>{"host"};
   const std::unique_ptr<llvm::Module> module = make_kernel_module(
       context, schedule, kinds, options.mode, engines, {parts, options.race || options.edit});
   if (options.edit) {

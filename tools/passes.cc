@@ -100,8 +100,11 @@ Status ask_for_fp8(Compilation& c) {
 Result<bool> may_use_fp8(const Compilation& c) {
   if (c.request.activations != Activations::kAuto || c.request.batch_invariant || !c.machine.multiplies_fp8())
     return false;
-  if (c.machine.has_quantize_grids() && !some_grid(std::get<TaskProgram>(c.module), can_read_codes))
-    return false;
+  if (c.machine.has_quantize_grids()) {
+    TaskProgram with_codes = std::get<TaskProgram>(c.module);
+    if (!c.request.wgmma_from) set_wgmma_from(with_codes, kMinWgmmaFrom);
+    if (!some_grid(with_codes, can_read_codes)) return false;
+  }
   MKC_TRY(quantized, read_quantization(c.request.config, c.request.checkpoint));
   return quantized && quantized->fp8_activations;
 }

@@ -140,6 +140,7 @@ class SettingsTest(Command):
         self.assertEqual(attributes({}, "--activations", "fp8", **codes), 4 * 6)  # q, k, v, o, gate and up, down of 4 layers
         self.assertEqual(attributes({}, "--activations", "fp8", **{**hopper, "found": b": quantize "}), 4 * 4)
         self.assertEqual(attributes(dynamic, "--batch-invariant", **codes), 0)
+        self.assertGreater(attributes(dynamic, tokens=64, **codes), 0)  # fewer tokens than warpgroups start at without codes
         self.assertEqual(attributes(dynamic, tokens=32, **codes), 0)
         self.refuses("--activations: error: activations are fp8, but steps have at most 32 tokens, expected 33 or more\n",
                      "compile", model, "--emit", "schedule", "--target", "sm_90a", "--max-tokens", 32, "--activations", "fp8")
