@@ -1,5 +1,5 @@
-# Writes OUTPUT, a C++ file that holds the bitcode files FILES, and the names HOST_PARTS. Their bytes are read when it is compiled. Their hashes
-# stand in it because ccache compares the text of a file, not what it embeds.
+# Writes OUTPUT, a C++ file that holds the bitcode files FILES, and the names HOST_PARTS. The bytes of FILES are read
+# when OUTPUT is compiled. Their hashes stand in it because ccache compares the text of a file, not what it embeds.
 set(arrays "")
 set(entries "")
 foreach(file ${FILES})

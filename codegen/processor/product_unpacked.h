@@ -62,12 +62,10 @@ MK_INLINE const char* unpack(UnpackedChunk& chunk, const char* from, u32 cols,
   return from;
 }
 
-// Ahead is what a pass prefetches: `stride` bytes of weights for each Weights that it multiplies, and the
-// rows of the pass that follows, which begin at `rows`.
+// Ahead is what a pass prefetches: `stride` bytes for each Weights that it multiplies.
 struct Ahead {
   const char* from;
   u32 stride;
-  const char* rows;
 };
 
 // add_chunk() adds the products of the chunk's `cols` columns, from `col` of the row on, with `Tokens` tokens
@@ -82,11 +80,6 @@ MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 to
   const u32 stride = rows.stride;
   const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(cols);
   const Weights* weights = (const Weights*)chunk.weights;
-  for (u32 byte = 0; byte < parts_of(cols) * sizeof(typename S::X); byte += kLineBytes) {
-    MK_UNROLL
-    for (u32 t = 0; t < Tokens; ++t)
-      __builtin_prefetch(ahead.rows + (u64)t * stride * sizeof(typename S::X) + byte);
-  }
   f32x16 sum[Tokens];
   MK_UNROLL
   for (u32 t = 0; t < Tokens; ++t) sum[t] = sums[t];
@@ -148,12 +141,9 @@ struct UnpackedProduct {
       const char* const next = unpack<W>(chunk, weights, count, seen);
       const u32 at = k_slice * cols + col, bytes = (u32)(next - weights);
       const u32 pass_bytes = (bytes + passes - 1) / passes, parts = count / S::cols * S::parts;
-      Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts, nullptr};
+      Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};
       weights = next;
       each_pass(tokens, [&](u32 token, u32 size) {
-        const u32 after = token + size;
-        ahead.rows = (const char*)(after < tokens ? rows.of(after) + at / S::cols * S::parts
-                                                  : rows.of(0) + (at + count) / S::cols * S::parts);
         if (size == kFullPass)
           add_chunk<W, kFullPass>(chunk, rows, token, at, count, chunk.sums + token, ahead);
         else

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "runtime/artefact/plan.h"
-#include "runtime/base/mapping.h"
 #include "runtime/device/crew.h"
 #include "runtime/device/device.h"
 #include "runtime/device/large_pages.h"
@@ -23,6 +22,26 @@ namespace {
 using StepEntry = void (*)(const MkSession*, const MkStep*, const MkThread*);
 using GridsEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid, const MkThread*);
 using PackRowsEntry = void (*)(const MkPack*, uint32_t part, uint32_t parts);
+
+// Mapping holds anonymous memory in large pages, where the system has some.
+class Mapping {
+ public:
+  explicit Mapping(uint64_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
+    at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at_ != MAP_FAILED) madvise(at_, bytes_, MADV_HUGEPAGE);
+  }
+  ~Mapping() {
+    if (at_ != MAP_FAILED) munmap(at_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  bool ok() const { return at_ != MAP_FAILED; }
+  uint64_t address() const { return reinterpret_cast<uint64_t>(at_); }
+
+ private:
+  uint64_t bytes_;
+  void* at_;
+};
 
 // MemoryFile is a file in memory, which has no name.
 class MemoryFile {

@@ -75,7 +75,7 @@ void Race::touch(const Actor& actor, const void* p, uint32_t bytes) {
       cell.write_site = actor.site;
       cell.write_bytes = mask;
       cell.read = {};
-      if (cell.reads != nullptr) cell.reads->clear();
+      cell.reads.reset();
     }
   }
 }
@@ -117,7 +117,10 @@ void Race::remember_read(const Actor& actor, Cell& cell, uint32_t bytes) {
     return read.lanes == 0 || ((read.bytes & ~bytes) == 0 && all_ordered(actor, read));
   };
   if (cell.reads != nullptr) std::erase_if(*cell.reads, covered);
-  if (!covered(cell.read)) shadow_.earlier_reads(cell).push_back(cell.read);
+  if (!covered(cell.read)) {
+    if (cell.reads == nullptr) cell.reads = std::make_unique<std::vector<Read>>();
+    cell.reads->push_back(cell.read);
+  }
   cell.read = {warp, actor.epoch.clock, lane, actor.site, bytes};
 }
 

@@ -3,13 +3,10 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <new>
-#include <type_traits>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/base/mapping.h"
 #include "runtime/emulator/clock.h"
 
 namespace mkrt::emulator {
@@ -27,13 +24,12 @@ struct Read {
 };
 constexpr uint32_t kPlain = 1u << kCellBytes;  // not by an atomic primitive
 
-// A cell of zeros was never touched.
 struct Cell {
   AgentEpoch write;  // clock 0: never written
   uint32_t write_site = 0;
-  uint32_t write_bytes = 0;            // like Read::bytes
-  Read read;                           // the newest
-  std::vector<Read>* reads = nullptr;  // earlier reads that are not ordered before `read`; null: none
+  uint32_t write_bytes = 0;                  // like Read::bytes
+  Read read;                                 // the newest
+  std::unique_ptr<std::vector<Read>> reads;  // earlier reads that are not ordered before `read`
 };
 
 class Shadow {
@@ -45,40 +41,22 @@ class Shadow {
     return (*recent.cells)[address % kPageBytes / kCellBytes];
   }
 
-  // Returns the cell's earlier reads, to add some.
-  std::vector<Read>& earlier_reads(Cell& cell) {
-    if (cell.reads == nullptr) cell.reads = &reads_.emplace_back();
-    return *cell.reads;
-  }
-
  private:
   static constexpr uintptr_t kPageBytes = 4096;
   static constexpr size_t kRecent = 256;
   using Page = std::array<Cell, kPageBytes / kCellBytes>;
-  // Memory that is 0 holds such pages without being written.
-  static_assert(std::is_trivially_destructible_v<Page> && std::is_trivially_copy_constructible_v<Page>);
-  static constexpr size_t kPagesAtOnce = 170;  // in 8 MB, which are four large pages
   struct Recent {
     uintptr_t page = 0;  // no memory lies at page 0
     Page* cells = nullptr;
   };
 
   Page* find(uintptr_t page) {
-    Page*& found = pages_[page];
-    if (found == nullptr) found = take();
-    return found;
+    std::unique_ptr<Page>& found = pages_[page];
+    if (found == nullptr) found = std::make_unique<Page>();
+    return found.get();
   }
 
-  Page* take() {
-    if (taken_ % kPagesAtOnce == 0 && !memory_.emplace_back(kPagesAtOnce * sizeof(Page)).ok())
-      throw std::bad_alloc();
-    return reinterpret_cast<Page*>(memory_.back().address()) + taken_++ % kPagesAtOnce;
-  }
-
-  std::deque<Mapping> memory_;
-  size_t taken_ = 0;  // pages
-  std::deque<std::vector<Read>> reads_;
-  std::unordered_map<uintptr_t, Page*> pages_;
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
   std::array<Recent, kRecent> recent_;  // by remainder: the page used last
 };
 

@@ -106,8 +106,8 @@ void Simulator::note_stream(uint32_t w) {
 // shares.
 void Simulator::pass_time(double to_ns) {
   const double used = std::min(1.0, memory_.bytes_per_ns() / m_.stream_bytes_per_ns);
-  const double lost_ns = (to_ns - now_ns_) * (1 - used);
-  flowed_ns_ += (to_ns - now_ns_) * used;
+  const double passed_ns = to_ns - now_ns_, lost_ns = passed_ns * (1 - used);
+  flowed_ns_ += passed_ns * used;
   const uint32_t idle = workers() - stream_count_[kFlows];
   for (size_t cause = 0; cause < kIdleCauses && idle > 0; ++cause)
     result_.idle_ns[cause] += lost_ns * stream_count_[cause] / idle;
