@@ -8,6 +8,8 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 
 #include "codegen/bitcode.h"
 #include "codegen/emit.h"
@@ -31,11 +33,26 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std
   MKC_BUG("no embedded bitcode " + name);
 }
 
-// Emits mk_pack(pack, workers, threads), whose code is equal for all models.
-void emit_pack_kernel(llvm::Module& module) {
+// Returns the formats of the program's packed weights.
+std::map<mkrt::WeightType, DType> packed_types(const TaskProgram& program) {
+  std::map<mkrt::WeightType, DType> types;
+  for (const Tensor& t : program.tensors)
+    if (t.kind == TensorKind::kWeight && is_matrix(t)) types.emplace(weight_type(t), t.dtype);
+  return types;
+}
+
+// Emits mk_pack(pack, workers, threads), which packs the weights of one format. The kernel has the code of
+// the formats that the program has.
+void emit_pack_kernel(llvm::Module& module, const TaskProgram& program) {
   Emitter e(module);
   e.begin_kernel("mk_pack", {e.global_ptr, e.ir.getInt32Ty(), e.ir.getInt32Ty()});
-  e.call("mkd_pack", {e.function->getArg(0), e.function->getArg(1), e.function->getArg(2)});
+  llvm::Function& kernel = *e.function;
+  llvm::Value* type = e.load32(kernel.getArg(0), offsetof(mkrt::MkPack, type));
+  for (const auto [known, dtype] : packed_types(program)) {
+    const std::string pack = fmt::format("mkd_pack_{}", dtype_name(dtype));
+    e.if_then(e.ir.CreateICmpEQ(type, e.constant(static_cast<int64_t>(known))),
+              [&] { e.call(pack.c_str(), {kernel.getArg(0), kernel.getArg(1), kernel.getArg(2)}); });
+  }
   e.ir.CreateRetVoid();
 }
 
@@ -81,7 +98,7 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
       emit_grid_kernels(*module, schedule, kinds, engines);
       break;
   }
-  emit_pack_kernel(*module);
+  emit_pack_kernel(*module, schedule.program);
   const std::vector<llvm::Function*> kernels = kernels_of(*module);
   link(*module, std::move(first), Linked::kNeeded);
   for (const std::string& part : parts.names.subspan(1))

@@ -67,32 +67,35 @@ Error fp8_error(const CompileRequest& request, const std::string& why) {
   return setting_error(request.places, "activations", message, "--activations: error: " + message);
 }
 
-bool some_grid(const TaskProgram& program, bool (*is)(const TaskProgram&, const TaskGrid&)) {
-  return std::ranges::any_of(program.grids, [&](const TaskGrid& grid) { return is(program, grid); });
-}
-
 bool adds_codes(const Compilation& c) {
   return c.request.activations == Activations::kFp8 && c.machine.has_quantize_grids();
 }
 
-// Returns the number of tokens from which warpgroups multiply. With codes they are faster from the least
-// number on.
-int64_t wgmma_from_of(const Compilation& c) {
-  return c.request.wgmma_from.value_or(adds_codes(c) ? kMinWgmmaFrom : kDefaultWgmmaFrom);
+// Returns the number of tokens from which warpgroups multiply codes, for add_codes(). Without a request it is
+// the least: bits of such steps depend on the number of tokens anyway, and warpgroups are faster.
+uint32_t codes_from(const Compilation& c) {
+  return c.request.wgmma_from ? 0 : kMinWgmmaFrom;
+}
+
+bool some_can_read_codes(const Compilation& c) {
+  const auto& program = std::get<TaskProgram>(c.module);
+  return std::ranges::any_of(
+      program.grids, [&](const TaskGrid& grid) { return can_read_codes(program, grid, codes_from(c)); });
 }
 
 // Has products of E4M3 weights multiply 8-bit floats, as the user asks for. Quantize grids are added when
 // products have been split.
 Status ask_for_fp8(Compilation& c) {
   auto& program = std::get<TaskProgram>(c.module);
-  if (!some_grid(program, multiplies_e4m3)) return fp8_error(c.request, "but no product has weights of E4M3");
+  if (!std::ranges::any_of(program.grids, [&](const TaskGrid& g) { return multiplies_e4m3(program, g); }))
+    return fp8_error(c.request, "but no product has weights of E4M3");
   const bool by_grids = c.machine.has_quantize_grids();
-  const int64_t from = by_grids ? wgmma_from_of(c) : kMinFp8From;
+  const int64_t from = by_grids ? c.request.wgmma_from.value_or(kMinWgmmaFrom) : kMinFp8From;
   if (c.request.max_tokens < from)
     return fp8_error(c.request, fmt::format("but steps have at most {} tokens, expected {} or more",
                                             c.request.max_tokens, from));
   if (!by_grids) set_fp8_from(program, kMinFp8From);
-  if (!by_grids || some_grid(program, can_read_codes)) return {};
+  if (!by_grids || some_can_read_codes(c)) return {};
   return fp8_error(c.request, "but warpgroups multiply no product with weights of E4M3");
 }
 
@@ -100,18 +103,14 @@ Status ask_for_fp8(Compilation& c) {
 Result<bool> may_use_fp8(const Compilation& c) {
   if (c.request.activations != Activations::kAuto || c.request.batch_invariant || !c.machine.multiplies_fp8())
     return false;
-  if (c.machine.has_quantize_grids()) {
-    TaskProgram with_codes = std::get<TaskProgram>(c.module);
-    if (!c.request.wgmma_from) set_wgmma_from(with_codes, kMinWgmmaFrom);
-    if (!some_grid(with_codes, can_read_codes)) return false;
-  }
+  if (c.machine.has_quantize_grids() && !some_can_read_codes(c)) return false;
   MKC_TRY(quantized, read_quantization(c.request.config, c.request.checkpoint));
   return quantized && quantized->fp8_activations;
 }
 
 Status make_grids(Compilation& c) {
-  const int64_t wgmma_from = c.request.batch_invariant ? 0 : wgmma_from_of(c);
-  const FuseOptions options{workers_of(c), static_cast<uint32_t>(wgmma_from)};
+  const int64_t from = c.request.batch_invariant ? 0 : c.request.wgmma_from.value_or(kDefaultWgmmaFrom);
+  const FuseOptions options{workers_of(c), static_cast<uint32_t>(from)};
   if (Status s = take_module(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c); !s.ok()) return s;
   return c.request.activations == Activations::kFp8 ? ask_for_fp8(c) : Status();
 }
@@ -151,7 +150,7 @@ Status make_splits(Compilation& c) {
   const bool codes = adds_codes(c);
   if (c.found.found.fp8_from != 0 && !codes) set_fp8_from(program, c.found.found.fp8_from);
   Result<TaskProgram> split = split_as_asked(std::move(program), c.request.splits);
-  if (split.ok() && codes) split = add_codes(std::move(split.value()));
+  if (split.ok() && codes) split = add_codes(std::move(split.value()), codes_from(c));
   return take_module(std::move(split), c);
 }
 

@@ -107,6 +107,7 @@ struct ProductArgs {
   // The fields below are constants of the code.
   u32 splits;              // the code serves split products, too
   u32 gates;               // bit g: some product of the kernel has Activation g
+  u32 max_tokens;          // most rows of x
   u32 mma64_strips;        // strips of a block of more than same_stream_tokens()
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
   u32 fp8_from;            // fewest tokens whose activations are 8-bit floats; 0: never
@@ -343,8 +344,9 @@ void mkb_row(Worker*, const RowArgs*, u32 row, u32 block);
 void mkb_quantize(Worker*, const QuantizeArgs*, u32 row);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);
 
-// mkd_pack() packs rows of a weight; all threads of a kernel of `workers` times `threads` call it.
-void mkd_pack(AS1 const MkPack*, u32 workers, u32 threads);
+// mkd_pack_TYPE() packs rows of a weight; all threads of a kernel of `workers` times `threads` call it.
+#define MK_DECLARE_PACK(name, type) void mkd_pack_##name(AS1 const MkPack*, u32 workers, u32 threads);
+MKRT_EACH_WEIGHT_TYPE(MK_DECLARE_PACK)
 }
 
 }  // namespace mk

@@ -59,7 +59,12 @@ MK_INLINE void pack_groups(const MkPack& p, const PackedShape& shape, u64 thread
 }
 
 template <class W>
-MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
+MK_INLINE void pack(AS1 const MkPack* pack_at, u32 workers, u32 threads_of_worker) {
+  AS1 const MkPack& at = *pack_at;
+  const MkPack p{at.from, at.scales,      at.group_scales, at.group_zeros, at.to,    at.first, at.rows,
+                 at.cols, at.matrix_rows, at.sources,      at.source,      at.group, at.type};
+  const u64 thread = (u64)mk_worker() * threads_of_worker + mk_thread();
+  const u64 threads = (u64)workers * threads_of_worker;
   const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
   if constexpr (W::row.bits == 4)
     pack_nibbles(p, shape, thread, threads);
@@ -74,17 +79,10 @@ MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
 
 }  // namespace
 
-MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 workers, u32 threads) {
-  AS1 const MkPack& at = *pack_at;
-  const MkPack p{at.from, at.scales,      at.group_scales, at.group_zeros, at.to,    at.first, at.rows,
-                 at.cols, at.matrix_rows, at.sources,      at.source,      at.group, at.type};
-  const u64 thread = (u64)mk_worker() * threads + mk_thread(), all = (u64)workers * threads;
-  switch ((WeightType)p.type) {
-#define MK_PACK(name, type) \
-  case WeightType::type:    \
-    return pack<WeightsOf<WeightType::type>>(p, thread, all);
-    MKRT_EACH_WEIGHT_TYPE(MK_PACK)
+#define MK_PACK(name, type)                                                           \
+  MK_BODY void mkd_pack_##name(AS1 const MkPack* pack_at, u32 workers, u32 threads) { \
+    pack<WeightsOf<WeightType::type>>(pack_at, workers, threads);                     \
   }
-}
+MKRT_EACH_WEIGHT_TYPE(MK_PACK)
 
 }  // namespace mk

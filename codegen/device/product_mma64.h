@@ -57,11 +57,12 @@ struct Chunks {
   }
 };
 
-// Mma64Share is one warp's work in a pass over `strips` strips, at most Strips of them. The warp multiplies
-// tokens [token, token + 16) of the pass. The warp's strips are first, first + apart, ... (`count` strips).
-template <u32 Strips>
+// Mma64Share is one warp's work in a pass over `strips` strips, at most Strips of them. A pass has at most
+// Tokens tokens. The warp multiplies tokens [token, token + 16) of the pass. The warp's strips are first,
+// first + apart, ... (`count` strips).
+template <u32 Strips, u32 Tokens = kMma64Tokens>
 struct Mma64Share {
-  static constexpr u32 max = Strips * kMma64Tokens / kWarpTokens / kConsumerWarps;
+  static constexpr u32 pass_tokens = Tokens, max = Strips * Tokens / kWarpTokens / kConsumerWarps;
   u32 token, first, apart, count;
   MK_INLINE Mma64Share(const Worker& w, u32 tokens, u32 strips) {
     const u32 groups = warp_groups(tokens);
@@ -96,15 +97,15 @@ struct SharedActivations {
 
 // Mma64Rows is what a warp multiplies between two barriers: `steps` k-steps of a tile from k-step `first` on,
 // by the activations in shared memory. words(s) is where the k-steps of the warp's strip s begin.
-template <class W, u32 Strips>
+template <class W, class Share>
 struct Mma64Rows {
   using X = typename W::X;
   using Words = typename W::Words;
   using Sums = Mma<X, 2>;
-  static constexpr u32 max = Mma64Share<Strips>::max;
+  static constexpr u32 max = Share::max;
   // k-steps of a row of shared memory. A tile slice has them once or more often.
   static constexpr u32 row_steps = kRowBytes / X::bytes / TileKSlices<W>::step_cols;
-  const Mma64Share<Strips>& share;
+  const Share& share;
   SharedActivations rows;
   u32 lane, first, steps;
 
@@ -149,18 +150,18 @@ struct Mma64Rows {
 // drain_k_slices() drains a block's stages for the pass that begins at token `pass`. The loop takes the K
 // slices of the block's part one after the other. each(k_slice, sums) receives the sums of one K slice, for
 // all strips that a share may have. Fp8: activations become 8-bit floats on their way to shared memory.
-template <class W, u32 Strips, bool Fp8, class In, class Each>
+template <class W, bool Fp8, class Share, class In, class Each>
 MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass,
-                              const StripBlock& block, const Mma64Share<Strips>& share, const Each& each) {
+                              const StripBlock& block, const Share& share, const Each& each) {
   using X = typename W::X;
   using Words = typename W::Words;
   using Sums = Mma<X, 2>;
   using Shape = TileKSlices<W>;
-  constexpr u32 row_steps = Mma64Rows<W, Strips>::row_steps;
+  constexpr u32 row_steps = Mma64Rows<W, Share>::row_steps;
   static_assert(Shape::full_steps % row_steps == 0 && row_steps % W::group_steps == 0);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
-  Chunks<kMma64Tokens, X> x(w, in, pass);
+  Chunks<Share::pass_tokens, X> x(w, in, pass);
   const auto load = [&](u32 k_slice, u32 tile, u32 step) {
     x.load(w, Shape::col(a, k_slice, tile) + step * Shape::step_cols, Shape::steps(a, tile) - step);
   };
@@ -168,7 +169,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   u32 turn = 0, taken = 0;  // `turn`: rows of activations so far; `taken`: tiles of the current stage
   MK_ROLLED
   for (u32 k_slice = first; k_slice <= last; ++k_slice) {
-    Sums sums[Mma64Share<Strips>::max];
+    Sums sums[Share::max];
     MK_UNROLL
     for (Sums& sum : sums) sum.clear();
     AS3 const Words* stage = nullptr;
@@ -200,11 +201,11 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
              more ? step + row_steps : 0);
         if (taken == 0 && step == 0) stage = (AS3 const Words*)acquire_stage(w);
         const auto words = [&](u32 s) { return words_of(s, 0); };
-        const Mma64Rows<W, Strips> here{share, rows, w.lane(), step, min(steps - step, row_steps)};
+        const Mma64Rows<W, Share> here{share, rows, w.lane(), step, min(steps - step, row_steps)};
         if constexpr (Fp8) {
           const Fp8Operands<Sums> operands(codes, w.lane(), share.token);
           MK_UNROLL
-          for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
+          for (u32 s = 0; s < Share::max; ++s) {
             if (s >= share.count) continue;
             multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), sums[s]);
           }
@@ -217,7 +218,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
       } while (more);
       if constexpr (W::scaled) {
         MK_UNROLL
-        for (u32 s = 0; s < Mma64Share<Strips>::max; ++s)
+        for (u32 s = 0; s < Share::max; ++s)
           if (ends && s < share.count) sums[s].scale(Shape::scales(w.lane(), words_of(s, steps), steps));
       }
       stage += Shape::words_at(a, tile, steps, strips, 0);
@@ -233,31 +234,31 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
 // leave(k_slice, strip, token, sums) for each strip of the warp and each K slice of the part. Other products
 // store a strip's sums to `sums` [16 tokens][row] (sum_place) and call done(strip, token). `sums` belongs to
 // this warp alone.
-template <class W, u32 Strips, bool Fp8, class In, class Leave, class Done>
+template <class W, class Share, bool Fp8, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                            AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<typename W::X, 2>;
-  using All = Sums[Mma64Share<Strips>::max];
+  using All = Sums[Share::max];
   launder_thread(w);
-  const Mma64Share<Strips> share(w, min(a.tokens - pass, kMma64Tokens), block.strips);
+  const Share share(w, min(a.tokens - pass, Share::pass_tokens), block.strips);
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
   const auto store_k_slice = [&](u32 k_slice, const All& of) {
     launder_thread(w);
-    const Mma64Share<Strips> again(w, min(laundered(a).tokens - pass, kMma64Tokens), block.strips);
+    const Share again(w, min(laundered(a).tokens - pass, Share::pass_tokens), block.strips);
     each_sum(of, again.count, [&](u32 s, const Sums& strip) {
       leave(k_slice, again.first + s * again.apart, pass + again.token, strip);
     });
   };
   const auto add_k_slice = [&](const All& of) {
     MK_UNROLL
-    for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
+    for (u32 s = 0; s < Share::max; ++s) {
       MK_UNROLL
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }
   };
-  drain_k_slices<W, Strips, Fp8>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
+  drain_k_slices<W, Fp8>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
     is_split(a) ? store_k_slice(k_slice, of) : add_k_slice(of);
   });
   launder_thread(w);

@@ -203,16 +203,16 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
   mk_warp_sync();
 }
 
-// multiply_mma64() serves Mma64. Each warp runs the epilogue for its own tokens. Fp8: activations are 8-bit
-// floats.
-template <class W, u32 Strips, bool Fp8 = false>
+// multiply_mma64() serves Mma64, for blocks and passes of Share (Mma64Share). Each warp runs the epilogue for
+// its own tokens. Fp8: activations are 8-bit floats.
+template <class W, class Share, bool Fp8 = false>
 MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
   MK_ROLLED
-  for (u32 pass = 0; pass < a.tokens; pass += kMma64Tokens) {
+  for (u32 pass = 0; pass < a.tokens; pass += Share::pass_tokens) {
     if (pass > 0) consumer_barrier();
-    drain_mma64<W, Strips, Fp8>(
+    drain_mma64<W, Share, Fp8>(
         w, a, in, pass, block, sums,
         [&](u32 k_slice, u32 of_block, u32 first, const Mma<typename W::X, 2>& part) {
           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
@@ -223,16 +223,24 @@ MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBloc
   }
 }
 
-// multiply_wgmma() serves Wgmma128. Split products never come here. X is the type of activations.
-template <class W, class X>
+// multiply_wgmma() serves Wgmma128, in passes of up to Tokens tokens. Split products never come here. X is
+// the type of activations.
+template <class W, class X, u32 Tokens>
 MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kMma8Tokens * kStripRows;
   MK_ROLLED
-  for (u32 pass = 0; pass < a.tokens; pass += kWgmmaTokens)
-    drain_wgmma<W, X>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
+  for (u32 pass = 0; pass < a.tokens; pass += Tokens)
+    drain_wgmma<W, X, Tokens>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
       warp_epilogue<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
     });
+}
+
+// multiply_by_warpgroups() picks the passes of Wgmma128. A kernel has one kind of them.
+template <class W, class X>
+MK_INLINE void multiply_by_warpgroups(Worker& w, const ProductInput& in, const StripBlock& block) {
+  if (wgmma_tokens(in.x.a.max_tokens) == kHalfTokens) return multiply_wgmma<W, X, kHalfTokens>(w, in, block);
+  multiply_wgmma<W, X, kWgmmaTokens>(w, in, block);
 }
 
 template <class W, bool Expert = false>
@@ -243,16 +251,18 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
     multiply<W, FmaF32<kFmaTokens>, 1>(w, in, block);
   } else {
+    using Wide = Mma64Share<kMma64Strips>;
+    using Narrow = Mma64Share<kBlockStrips>;
     const ProductVariant variant =
         product_variant(tokens, W::type, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
     if (variant == ProductVariant::kMma8) return multiply<W, Mma<typename W::X>, kBlockStrips>(w, in, block);
     if constexpr (W::e4m3 && !Expert)
       if (a.fp8_from != 0 && tokens >= a.fp8_from) {
-        if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips, true>(w, in, block);
-        return multiply_mma64<W, kBlockStrips, true>(w, in, block);
+        if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, Wide, true>(w, in, block);
+        return multiply_mma64<W, Narrow, true>(w, in, block);
       }
     if constexpr (Expert || !W::by_warpgroups) {
-      multiply_mma64<W, kBlockStrips>(w, in, block);
+      multiply_mma64<W, Narrow>(w, in, block);
     } else {
       if constexpr (!W::grouped)
         if (variant == ProductVariant::kMma32) {
@@ -261,11 +271,13 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
         }
       if (variant == ProductVariant::kWgmma128) {
         if constexpr (W::e4m3)
-          if (a.has_codes) return multiply_wgmma<W, E4m3>(w, in, block);
-        return multiply_wgmma<W, typename W::X>(w, in, block);
+          if (a.has_codes) return multiply_by_warpgroups<W, E4m3>(w, in, block);
+        return multiply_by_warpgroups<W, typename W::X>(w, in, block);
       }
-      if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
-      multiply_mma64<W, kBlockStrips>(w, in, block);
+      if (!is_split(a) && a.wgmma_from == kMma32Tokens + 1)
+        return multiply_mma64<W, Mma64Share<kMma64Strips, kMma32Tokens>>(w, in, block);
+      if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, Wide>(w, in, block);
+      multiply_mma64<W, Narrow>(w, in, block);
     }
   }
 }

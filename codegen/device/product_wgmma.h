@@ -1,4 +1,5 @@
-// Wgmma128: products of many tokens by warpgroup matrix instructions, up to 128 tokens per pass. Each of the
+// Wgmma128: products of many tokens by warpgroup matrix instructions, up to 128 tokens per pass, or 64 in a
+// kernel whose steps have no more. Each of the
 // two warpgroups has four strips of a block, one for each warp. Weights are the A operand, in registers.
 // Activations are the B operand: 64 columns, which are those of one tile slice. The B operand lies in a
 // ring stage that the loader leaves empty for the consumers. Tokens have consecutive rows of 128 bytes there.
@@ -112,19 +113,23 @@ MK_INLINE void rescale(f32x2 to, f32x2& scales, u32x4 (&weights)[Steps], Sums& a
 
 // drain_wgmma() drains the stages of `strips` strips for the pass that begins at token `first`. The sums of
 // each 8 tokens of a warp go to `sums` [8 tokens][row] (sum_place). done(strip, token) follows each such
-// store. `sums` belongs to this warp alone. X is the type of activations: E4m3 for codes, else that of W.
-template <class W, class X, class In, class Done>
+// store. `sums` belongs to this warp alone. X is the type of activations: E4m3 for codes, else that of W. A
+// pass has at most Tokens tokens: those of one instruction or of two.
+template <class W, class X, u32 Tokens, class In, class Done>
 MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips,
                            AS3 f32* sums, const Done& done) {
   using Words = typename W::Words;
   using Shape = TileKSlices<W>;
   static_assert(Shape::full_cols == kFp8Cols);
   launder_thread(w);
-  const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kKSlices * a.tiles;
-  Turns<Mma<typename W::X>, kWgmmaTokens / kMma8Tokens> turns;
+  const u32 tokens = min(a.tokens - first, Tokens), parts = kKSlices * a.tiles;
+  constexpr u32 halves = Tokens / kHalfTokens;
+  Turns<Mma<typename W::X>, Tokens / kMma8Tokens> turns;
   turns.clear();
-  f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kMma8Tokens].sum;
-  Chunks<kWgmmaTokens, X> x(w, in, first);
+  f32* of_half[halves];
+  MK_UNROLL
+  for (u32 half = 0; half < halves; ++half) of_half[half] = turns.sums[half * kHalfTokens / kMma8Tokens].sum;
+  Chunks<Tokens, X> x(w, in, first);
   const auto load = [&](const Part& part) {
     x.load(w, Shape::col(a, part.k_slice, part.tile), Shape::steps(a, part.tile));
   };
@@ -152,16 +157,17 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
     });
     mk_fence_proxy_async();
     consumer_barrier();
-    // Both instructions run whatever the thread has to do. ptxas waits after each wgmma on a path that
-    // depends on the thread.
-    X::wgmma(low, (const u32*)weights.of, rows);
-    X::wgmma(high, (const u32*)weights.of, rows + kHalfTokens * kRowBytes);
+    // The instructions run whatever the thread has to do. ptxas waits after each wgmma on a path that depends
+    // on the thread.
+    MK_UNROLL
+    for (u32 half = 0; half < halves; ++half)
+      X::wgmma(of_half[half], (const u32*)weights.of, rows + half * kHalfTokens * kRowBytes);
     // The activations of the next part load while this one is multiplied. The last part loads its own again,
     // which nobody uses.
     if (number < parts) here.next(a);
     load(here);
-    mk_wgmma_wait(low);
-    mk_wgmma_wait(high);
+    MK_UNROLL
+    for (f32* sums_of_half : of_half) mk_wgmma_wait(sums_of_half);
     release_stage(w);
   }
   launder_thread(w);

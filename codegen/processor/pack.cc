@@ -92,15 +92,11 @@ MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
 
 }  // namespace
 
-// mkd_pack() packs a part of the rows. Parts may be packed at the same time.
-MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 part, u32 parts) {
-  const MkPack& p = *(const MkPack*)pack_at;
-  switch ((WeightType)p.type) {
-#define MK_PACK(name, type) \
-  case WeightType::type:    \
-    return pack<WeightsOf<WeightType::type>>(p, part, parts);
-    MKRT_EACH_WEIGHT_TYPE(MK_PACK)
+// Parts may be packed at the same time.
+#define MK_PACK(name, type)                                                      \
+  MK_BODY void mkd_pack_##name(AS1 const MkPack* pack_at, u32 part, u32 parts) { \
+    pack<WeightsOf<WeightType::type>>(*(const MkPack*)pack_at, part, parts);     \
   }
-}
+MKRT_EACH_WEIGHT_TYPE(MK_PACK)
 
 }  // namespace mk

@@ -107,6 +107,10 @@ __attribute__((always_inline)) constexpr uint32_t group_tokens(ProductVariant va
   }
   return kFmaTokens;
 }
+// Tokens that one pass of kWgmma128 multiplies, in a kernel whose products have at most `max_tokens` rows.
+__attribute__((always_inline)) constexpr uint32_t wgmma_tokens(uint32_t max_tokens) {
+  return max_tokens <= kWgmmaTokens / 2 ? kWgmmaTokens / 2 : kWgmmaTokens;
+}
 // Strips of a block of kMma64 and kWgmma128.
 __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
   return warpgroups ? kMma64Strips : kBlockStrips;

@@ -128,14 +128,11 @@ std::vector<Candidate> wgmma_candidates(const TaskProgram& program, const Asked&
   return candidates;
 }
 
-std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Machine& machine,
-                                      const Asked& asked) {
+std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Asked& asked) {
   const bool can = std::ranges::any_of(program.grids,
                                        [&](const TaskGrid& grid) { return multiplies_e4m3(program, grid); });
   if (!can || !asked.may_use_fp8) return {};
-  Candidate candidate{"with activations: fp8", {.fp8_from = kMinFp8From}};
-  if (machine.has_quantize_grids() && !asked.wgmma_from) candidate.settings.wgmma_from = kMinWgmmaFrom;
-  return {candidate};
+  return {{"with activations: fp8", {.fp8_from = kMinFp8From}}};
 }
 
 std::vector<Candidate> ring_candidates(uint32_t stages, const Asked& asked) {

@@ -44,8 +44,8 @@ std::vector<Candidate> narrow_candidates(const TaskProgram& program, const Asked
 std::vector<Candidate> wgmma_candidates(const TaskProgram& program, const Asked& asked);
 
 // Returns the candidate in which activations are 8-bit floats from kMinFp8From tokens on, where that is
-// allowed and some product has weights of E4M3. Warpgroups that read codes start at kMinWgmmaFrom tokens.
-std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Machine& machine, const Asked& asked);
+// allowed and some product has weights of E4M3.
+std::vector<Candidate> fp8_candidates(const TaskProgram& program, const Asked& asked);
 
 // Returns rings of 5/6 and 2/3 of a machine's stages. Less run-ahead keeps the loaders of many workers nearer
 // together.

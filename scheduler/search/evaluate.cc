@@ -87,7 +87,7 @@ Result<TaskProgram> Evaluator::events(const Settings& settings) const {
   Result<TaskProgram> split = split_as_asked(std::move(program), rules);
   if (!split.ok()) return split;
   if (options_.asked.codes || (settings.fp8_from != 0 && by_grids))
-    split = add_codes(std::move(split.value()));
+    split = add_codes(std::move(split.value()), options_.asked.wgmma_from ? 0 : kMinWgmmaFrom);
   return derive_events(std::move(split.value()), options_.costs);
 }
 

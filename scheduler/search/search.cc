@@ -47,7 +47,7 @@ class Search {
   // Evaluates the candidates of kAuto.
   Status choose() {
     const Asked& asked = options_.asked;
-    Status status = try_each(fp8_candidates(program_, machine_, asked), kAutoGain);
+    Status status = try_each(fp8_candidates(program_, asked), kAutoGain);
     if (status.ok())
       status = try_each(split_candidates(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
     if (status.ok()) status = try_each(narrow_candidates(program_, asked, options_.costs.workers), kAutoGain);

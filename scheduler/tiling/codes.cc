@@ -67,20 +67,21 @@ TaskGrid quantize_grid(const TaskProgram& program, const TaskGrid& product, cons
 
 }  // namespace
 
-bool can_read_codes(const TaskProgram& program, const TaskGrid& grid) {
+bool can_read_codes(const TaskProgram& program, const TaskGrid& grid, uint32_t from) {
   if (grid.body != BodyKind::kProduct || !multiplies_e4m3(program, grid)) return false;
   const Tensor& x = program.tensors[multiplied_rows(grid)->tensor];
-  const uint32_t from = wgmma_from(program, grid);
-  return from != 0 && x.dtype == DType::bf16 && int_attr(grid.attrs, "gather_rows", 0) == 0 &&
+  const uint32_t now = wgmma_from(program, grid);
+  return now != 0 && x.dtype == DType::bf16 && int_attr(grid.attrs, "gather_rows", 0) == 0 &&
          x.shape[1].constant() % kCodesAtOnce == 0 &&
-         bounds(x.shape[0], symbol_bounds(program.symbols)).hi >= int64_t{from};
+         bounds(x.shape[0], symbol_bounds(program.symbols)).hi >= int64_t{from != 0 ? from : now};
 }
 
-TaskProgram add_codes(TaskProgram program) {
+TaskProgram add_codes(TaskProgram program, uint32_t from) {
   std::map<Rounded, Codes> made;
   Table<GridId, TaskGrid> grids;
   for (TaskGrid& grid : program.grids) {
-    if (can_read_codes(program, grid)) {
+    if (can_read_codes(program, grid, from)) {
+      if (from != 0) set_attr(grid.attrs, "wgmma_from", int64_t{from});
       const Rounded rounded = rounded_by(grid);
       if (!made.contains(rounded)) {
         made[rounded] = add_tensors(program, rounded.x);

@@ -10,12 +10,13 @@
 namespace mkc {
 
 // Tells whether a product can read codes in place of x: its weights are E4M3, its x is bf16, and warpgroups
-// multiply its largest steps.
-bool can_read_codes(const TaskProgram& program, const TaskGrid& grid);
+// can multiply its largest steps. `from` is the fewest rows of such steps; 0: the product's `wgmma_from`.
+bool can_read_codes(const TaskProgram& program, const TaskGrid& grid, uint32_t from);
 
 // Adds a quantize grid for each tensor x, and norm, that products multiply as codes. The grid comes before
 // the first of these products, is named after it, and writes codes and a scale for each row. All of these
-// products read both. Steps of fewer rows than `wgmma_from` have no such task, and their products read x.
-TaskProgram add_codes(TaskProgram program);
+// products read both, and have `from` as their `wgmma_from` unless it is 0. Smaller steps have no such task,
+// and their products read x.
+TaskProgram add_codes(TaskProgram program, uint32_t from);
 
 }  // namespace mkc

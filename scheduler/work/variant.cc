@@ -76,12 +76,19 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   return v;
 }
 
-// Warpgroups multiply. The consumers load activations once for the strips of a block. Each warp unpacks one
-// strip in `slots` before its warpgroup multiplies.
-Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double slots) {
+// Returns the share of 128 tokens that a pass of warpgroups multiplies.
+double wgmma_share(const TaskProgram& program, const TaskGrid& grid) {
+  const Expr& rows = program.tensors[multiplied_rows(grid)->tensor].shape[0];
+  const auto max = static_cast<uint32_t>(bounds(rows, symbol_bounds(program.symbols)).hi);
+  return static_cast<double>(mkrt::wgmma_tokens(max)) / mkrt::kWgmmaTokens;
+}
+
+// Warpgroups multiply `share` of 128 tokens. The consumers load activations once for the strips of a block.
+// Each warp unpacks one strip in `slots` before its warpgroup multiplies.
+Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double share, double slots) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWgmmaTokens));
   return {mkrt::kWgmmaTokens,
-          1 / (1 / m.wgmma_bytes_per_ns + slots * mkrt::kConsumerWarps * slot_ns(m) / mkrt::kStageBytes),
+          1 / (share / m.wgmma_bytes_per_ns + slots * mkrt::kConsumerWarps * slot_ns(m) / mkrt::kStageBytes),
           rows,
           m.activations_ns,
           strips,
@@ -90,8 +97,9 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double slots
 
 // Returns Wgmma128 with codes. Matrix instructions of 8-bit floats have twice the rate of bf16 (NVIDIA H100
 // white paper). Both warpgroups have to issue their slots, whoever multiplies meanwhile.
-Variant wgmma128_codes(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips) {
-  Variant v = wgmma128(m, tokens, strips, 0);
+Variant wgmma128_codes(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips,
+                       double share) {
+  Variant v = wgmma128(m, tokens, strips, share, 0);
   v.bytes_per_ns *= 2;
   bound_by_issue(m, codes_slots(type), mkrt::kConsumerWarps, mkrt::kStageBytes, v);
   return v;
@@ -140,9 +148,11 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       bound_by_issue(m, slots.mma64, mkrt::warp_groups(static_cast<uint32_t>(v.x_rows)), v.x_bytes, v);
       return v;
     }
-    case mkrt::ProductVariant::kWgmma128:
-      return reads_codes(grid) ? wgmma128_codes(m, tokens, type, strips)
-                               : wgmma128(m, tokens, strips, slots.wgmma);
+    case mkrt::ProductVariant::kWgmma128: {
+      const double share = wgmma_share(program, grid);
+      return reads_codes(grid) ? wgmma128_codes(m, tokens, type, strips, share)
+                               : wgmma128(m, tokens, strips, share, slots.wgmma);
+    }
   }
   MKC_BUG("a product of no variant");
 }

@@ -1,4 +1,6 @@
 // These tests load weights of a checkpoint, which the packing kernel packs on the emulated device.
+#include "tests/unit/pack.h"
+
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -16,7 +18,7 @@ namespace mkrt {
 namespace {
 
 void pack_kernel(const MkPack* pack, uint32_t workers, uint32_t threads) {
-  mk::mkd_pack((AS1 const MkPack*)reinterpret_cast<uintptr_t>(pack), workers, threads);
+  mk::pack_rows_of((AS1 const MkPack*)reinterpret_cast<uintptr_t>(pack), workers, threads);
 }
 
 // Returns the bytes that a loader writes for a weight. The memory holds 0xee before.

@@ -95,7 +95,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.tiles = p.shape.tiles;
   a.tail_cols = p.shape.tail_cols;
   a.tokens = c.tokens;
-  a.x_rows = c.tokens;
+  a.x_rows = a.max_tokens = c.tokens;
   a.padding = padding_of(c.cols, type_of(c));
   a.streamed_split_k = a.split_k = 1;
   a.mma64_strips = kMma64Strips;

@@ -47,7 +47,7 @@ Matrix grouped_matrix(WeightType type, uint64_t rows, uint64_t cols) {
                     0,
                     0,
                     static_cast<uint64_t>(type)};
-  for (const u32 part : {1u, 0u, 2u}) mkd_pack(global(&pack), part, 3);
+  for (const u32 part : {1u, 0u, 2u}) pack_rows_of(global(&pack), part, 3);
   return m;
 }
 

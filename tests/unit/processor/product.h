@@ -7,6 +7,7 @@
 
 #include "codegen/processor/worker.h"
 #include "runtime/base/half.h"
+#include "tests/unit/pack.h"
 #include "tests/unit/processor/worker.h"
 
 namespace mk {
@@ -113,7 +114,7 @@ inline void pack_source(const Tensor& t, char* to, uint64_t source, uint64_t sou
                       source,
                       group,
                       static_cast<uint64_t>(t.type)};
-    for (const u32 part : {1u, 0u, 2u}) mkd_pack(global(&pack), part, 3);
+    for (const u32 part : {1u, 0u, 2u}) pack_rows_of(global(&pack), part, 3);
   }
 }
 

@@ -135,7 +135,7 @@ TEST_CASE("workers share the strips of a weight, which they have packed together
     a.out = global(halves.data()), a.out_bf16 = 1;
     std::barrier<> packed(kWorkers);
     const auto work = [&](u32 i) {
-      mkd_pack(global(&pack), i, kWorkers);
+      pack_rows_of(global(&pack), i, kWorkers);
       packed.arrive_and_wait();
       ProductWorker worker(m.shape, kTokens);
       const ProductArgs mine = worker.with_epilogue(a);
