@@ -61,10 +61,12 @@ constexpr Fp8Slots fp8_slots(mkrt::WeightType type) {
   return mkrt::weight_format(type).grouped() ? Fp8Slots{58, 196} : Fp8Slots{30, 196};
 }
 
-// Returns what a warp issues in Wgmma128 for 16 rows and 64 columns of weights of E4M3, with 128 tokens whose
-// activations are codes.
-constexpr double codes_slots(mkrt::WeightType type) {
-  return mkrt::weight_format(type).grouped() ? 213 : 154;
+// Returns what a warp issues in Wgmma128 for 16 rows and 64 columns of weights of E4M3, whose activations are
+// codes. A pass has 64 tokens or 128.
+constexpr double codes_slots(mkrt::WeightType type, uint32_t pass_tokens) {
+  const bool half = pass_tokens < mkrt::kWgmmaTokens;
+  if (mkrt::weight_format(type).grouped()) return half ? 155 : 213;
+  return half ? 128 : 154;
 }
 
 }  // namespace mkc

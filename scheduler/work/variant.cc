@@ -76,17 +76,17 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   return v;
 }
 
-// Returns the share of 128 tokens that a pass of warpgroups multiplies.
-double wgmma_share(const TaskProgram& program, const TaskGrid& grid) {
+// Returns the tokens of a pass of warpgroups.
+uint32_t pass_tokens(const TaskProgram& program, const TaskGrid& grid) {
   const Expr& rows = program.tensors[multiplied_rows(grid)->tensor].shape[0];
-  const auto max = static_cast<uint32_t>(bounds(rows, symbol_bounds(program.symbols)).hi);
-  return static_cast<double>(mkrt::wgmma_tokens(max)) / mkrt::kWgmmaTokens;
+  return mkrt::wgmma_tokens(static_cast<uint32_t>(bounds(rows, symbol_bounds(program.symbols)).hi));
 }
 
-// Warpgroups multiply `share` of 128 tokens. The consumers load activations once for the strips of a block.
-// Each warp unpacks one strip in `slots` before its warpgroup multiplies.
-Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double share, double slots) {
+// Warpgroups multiply, `pass` tokens at a time. The consumers load activations once for the strips of a
+// block. Each warp unpacks one strip in `slots` before its warpgroup multiplies.
+Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, uint32_t pass, double slots) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWgmmaTokens));
+  const double share = static_cast<double>(pass) / mkrt::kWgmmaTokens;
   return {mkrt::kWgmmaTokens,
           1 / (share / m.wgmma_bytes_per_ns + slots * mkrt::kConsumerWarps * slot_ns(m) / mkrt::kStageBytes),
           rows,
@@ -98,10 +98,10 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips, double share
 // Returns Wgmma128 with codes. Matrix instructions of 8-bit floats have twice the rate of bf16 (NVIDIA H100
 // white paper). Both warpgroups have to issue their slots, whoever multiplies meanwhile.
 Variant wgmma128_codes(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips,
-                       double share) {
-  Variant v = wgmma128(m, tokens, strips, share, 0);
+                       uint32_t pass) {
+  Variant v = wgmma128(m, tokens, strips, pass, 0);
   v.bytes_per_ns *= 2;
-  bound_by_issue(m, codes_slots(type), mkrt::kConsumerWarps, mkrt::kStageBytes, v);
+  bound_by_issue(m, codes_slots(type, pass), mkrt::kConsumerWarps, mkrt::kStageBytes, v);
   return v;
 }
 
@@ -149,9 +149,9 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       return v;
     }
     case mkrt::ProductVariant::kWgmma128: {
-      const double share = wgmma_share(program, grid);
-      return reads_codes(grid) ? wgmma128_codes(m, tokens, type, strips, share)
-                               : wgmma128(m, tokens, strips, share, slots.wgmma);
+      const uint32_t pass = pass_tokens(program, grid);
+      return reads_codes(grid) ? wgmma128_codes(m, tokens, type, strips, pass)
+                               : wgmma128(m, tokens, strips, pass, slots.wgmma);
     }
   }
   MKC_BUG("a product of no variant");
