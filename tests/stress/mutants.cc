@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 #include <llvm/IR/LLVMContext.h>
 
+#include <cmath>
+#include <ctime>
+
 #include "codegen/kernel_module.h"
 #include "tests/apart.h"
 #include "tests/stress/tiny_model.h"
@@ -53,23 +56,45 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
   });
 }
 
-constexpr uint32_t kSeconds = 120;  // processor time of one run, at most
+// A mutant may run for so many times the processor time of a run without a bug. One that loops over wild
+// addresses takes any time.
+constexpr double kTimesRight = 20;
+
+// Right is the outcome of runs without a bug, and the most processor time that a mutant's run may take.
+struct Right {
+  Outcome outcome;
+  uint32_t mutant_seconds = 0;
+};
+
+Right run_right(const Compiled& compiled, const HostKernel& kernel, RunOptions options) {
+  constexpr uint64_t seeds = 4;
+  Right right;
+  const std::clock_t begin = std::clock();
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    options.device.seed = seed;
+    right.outcome = run(compiled, kernel, options);
+    CHECK(right.outcome.error == "");
+  }
+  const double of_run = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / seeds;
+  right.mutant_seconds = 5 + static_cast<uint32_t>(std::ceil(kTimesRight * of_run));
+  return right;
+}
 
 // Returns what is wrong with a mutant's run. The run has a process of its own.
 std::string error_apart(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options,
-                        const Outcome& right) {
+                        const Right& right) {
   const auto work = [&] {
     const Outcome outcome = run(compiled, kernel, options);
-    return outcome.error.empty() && outcome != right ? kWrong : outcome.error;
+    return outcome.error.empty() && outcome != right.outcome ? kWrong : outcome.error;
   };
-  const ApartResult apart = run_apart(work, kSeconds);
+  const ApartResult apart = run_apart(work, right.mutant_seconds);
   return apart.end == ApartResult::End::kReturned ? apart.text : kCrash;
 }
 
 uint32_t selected = 0;  // number of the mutant that runs, from 1 on; 0: none
 
 void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant,
-                  RunOptions options, const Outcome& right) {
+                  RunOptions options, const Right& right) {
   CAPTURE(mutant.name);
   options.device.disturbance = mutant.disturbance;
   const uint64_t seeds = mutant.in_some_orders ? 32 : 2;
@@ -96,12 +121,7 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
   host.edit = [&](llvm::Module& module) { apply_selectable(module, changes, &selected); };
   HostKernel kernel = compile_for_host(compiled.schedule, host);
   selected = 0;
-  Outcome right;
-  for (uint64_t seed = 0; seed < 4; ++seed) {
-    options.device.seed = seed;
-    right = run(compiled, kernel, options);
-    CHECK(right.error == "");
-  }
+  const Right right = run_right(compiled, kernel, options);
   kernel.entries.rules = nullptr;  // Declared regions would hide what else catches a bug.
   for (selected = 1; selected <= mutants.size(); ++selected)
     check_caught(compiled, kernel, mutants[selected - 1], options, right);
