@@ -52,9 +52,7 @@ namespace {
 
 // Returns `from`, or 0 if the product never has as many rows.
 uint32_t if_reached(const TaskProgram& program, const TaskGrid& grid, uint32_t from) {
-  if (from == 0) return 0;
-  const Expr& rows = operand_tensor(program, grid, "x").shape[0];
-  return bounds(rows, symbol_bounds(program.symbols)).hi >= from ? from : 0;
+  return from != 0 && max_multiplied_rows(program, grid) >= from ? from : 0;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/values.h"
+
 namespace mkc {
 
 bool streams(const TaskGrid& grid) {
@@ -34,6 +36,11 @@ const Access* multiplied_rows(const TaskGrid& grid) {
   if (!multiplies(grid)) return nullptr;
   const Access* x = find_operand(grid, "x");
   return x ? x : find_operand(grid, "rows");
+}
+
+int64_t max_multiplied_rows(const TaskProgram& program, const TaskGrid& grid) {
+  const Expr& rows = program.tensors[multiplied_rows(grid)->tensor].shape[0];
+  return bounds(rows, symbol_bounds(program.symbols)).hi;
 }
 
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid) {

@@ -145,6 +145,8 @@ struct Event {
 struct TaskProgram;
 // Returns the number of rows of a product's result, whether the grid makes all of each sum or a part of it.
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
+// Returns the most rows that a grid with multiplied_rows() may find in them.
+int64_t max_multiplied_rows(const TaskProgram& program, const TaskGrid& grid);
 // kMinWgmmaFrom is the smallest number of tokens from which warpgroups may multiply. kDefaultWgmmaFrom
 // applies where the user asks for nothing else.
 constexpr uint32_t kMinWgmmaFrom = 33, kDefaultWgmmaFrom = 65;

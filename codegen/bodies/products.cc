@@ -51,8 +51,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   const bool biased = f.grid().body == BodyKind::kExpert && find_operand(f.grid(), "bias");
   f.set(offsetof(Args, biased_experts), biased ? f.extent(f.tensor("bias"), 0) : 0);
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols, weight_type(f.tensor("weight")))));
-  f.set(offsetof(Args, max_tokens),
-        bounds(f.tensor(x).shape[0], symbol_bounds(f.call.schedule.program.symbols)).hi);
+  f.set(offsetof(Args, max_tokens), max_multiplied_rows(f.call.schedule.program, f.grid()));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
   f.set(offsetof(Args, fp8_from), fp8_from(f.call.schedule, f.call.grid));

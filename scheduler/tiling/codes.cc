@@ -4,7 +4,6 @@
 
 #include "ir/bodies.h"
 #include "ir/footprint.h"
-#include "ir/values.h"
 
 namespace mkc {
 namespace {
@@ -73,7 +72,7 @@ bool can_read_codes(const TaskProgram& program, const TaskGrid& grid, uint32_t f
   const uint32_t now = wgmma_from(program, grid);
   return now != 0 && x.dtype == DType::bf16 && int_attr(grid.attrs, "gather_rows", 0) == 0 &&
          x.shape[1].constant() % kCodesAtOnce == 0 &&
-         bounds(x.shape[0], symbol_bounds(program.symbols)).hi >= int64_t{from != 0 ? from : now};
+         max_multiplied_rows(program, grid) >= int64_t{from != 0 ? from : now};
 }
 
 TaskProgram add_codes(TaskProgram program, uint32_t from) {

@@ -78,8 +78,7 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
 
 // Returns the tokens of a pass of warpgroups.
 uint32_t pass_tokens(const TaskProgram& program, const TaskGrid& grid) {
-  const Expr& rows = program.tensors[multiplied_rows(grid)->tensor].shape[0];
-  return mkrt::wgmma_tokens(static_cast<uint32_t>(bounds(rows, symbol_bounds(program.symbols)).hi));
+  return mkrt::wgmma_tokens(static_cast<uint32_t>(max_multiplied_rows(program, grid)));
 }
 
 // Warpgroups multiply, `pass` tokens at a time. The consumers load activations once for the strips of a

@@ -66,6 +66,7 @@ struct Right {
   uint32_t mutant_seconds = 0;
 };
 
+// Runs the kernel without a bug, in four orders.
 Right run_right(const Compiled& compiled, const HostKernel& kernel, RunOptions options) {
   constexpr uint64_t seeds = 4;
   Right right;
