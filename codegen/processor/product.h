@@ -11,13 +11,19 @@
 
 namespace mk {
 
-// Groups of tokens that go through strips together, and how many strips then go together. Sums are kept in
-// registers. One strip of few tokens has few sums, and each multiply-add waits for the one before in its sum.
-// Formats with groups of columns take one strip, because the sums of groups do not wait for each other.
+// Groups of tokens go through strips together. together() is how many strips then go together, whose sums are
+// kept in registers. One strip of few tokens has few sums, and each multiply-add waits for the one before in
+// its sum. Formats with groups of columns take one strip, because the sums of groups do not wait for each
+// other.
+//
+// partials_of() is how many partial sums of integers a group's sum is made of, where a strip has `sums` sums.
+// Their order changes no bit.
 //
 // prefetch_bytes() lie between what is multiplied of a strip and what is prefetched of it to L2; 0 leaves
-// strips to the processor's own prefetches. Those were measured to be faster for several strips that take few
-// instructions a line. Codes of E4M3 take many, so that loads of fewer lines overlap.
+// strips to the processor's own prefetches. Those follow a strip of integers best if the code's prefetches
+// are near. Several strips take few instructions a line. Codes of E4M3 take many, so that loads of fewer
+// lines overlap.
+constexpr u32 kNearBytes = 1024, kFarBytes = 4096;
 #ifdef __AVX512F__
 constexpr u32 kGroupTokens = 8;
 template <class W>
@@ -25,8 +31,13 @@ MK_INLINE constexpr u32 together(u32 tokens) {
   return tokens > 2 && !W::grouped ? 2 : 1;
 }
 template <class W>
-MK_INLINE constexpr u32 prefetch_bytes(u32) {
-  return 4096;
+MK_INLINE constexpr u32 prefetch_bytes(u32, u32 tokens) {
+  return Steps<W::type>::exact && tokens <= 2 ? kNearBytes : kFarBytes;
+}
+template <class S>
+MK_INLINE constexpr u32 partials_of(u32 sums) {
+  constexpr u32 kClocks = 4;  // of a multiply-add
+  return S::exact && sums < kClocks ? min(kClocks / sums, S::parts) : 1;
 }
 MK_INLINE void end_strip(f32x16&) {}
 #else
@@ -36,8 +47,13 @@ MK_INLINE constexpr u32 together(u32 tokens) {
   return W::grouped || tokens > 2 ? 1 : tokens == 2 ? 2 : 4;
 }
 template <class W>
-MK_INLINE constexpr u32 prefetch_bytes(u32 strips) {
-  return strips == 1 ? 4096 : W::scaled ? 2048 : 0;
+MK_INLINE constexpr u32 prefetch_bytes(u32 strips, u32) {
+  if (strips > 1) return W::scaled ? 2048 : 0;
+  return Steps<W::type>::exact ? kNearBytes : kFarBytes;
+}
+template <class S>
+MK_INLINE constexpr u32 partials_of(u32) {
+  return 1;  // an addition takes 1 clock
 }
 // end_strip() stands after a strip's step, and keeps the compiler from mixing it with the next strip's. Words
 // and sums of four strips need more than the 16 registers.
@@ -133,7 +149,7 @@ struct Rows {
         S::put(at, values[0]);
       } else {
         RowGroup group;
-        S::put_group(at, group, values);
+        S::put_group(at, group, values, S::sum_factor);
         store(to + words() + begin / together * S::row_group_words, group);
       }
     }
@@ -149,9 +165,13 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
                          typename Steps<W::type>::Seen (&seen)[Strips],
                          typename Steps<W::type>::GroupSum (&sum)[Strips][Tokens]) {
   typedef Steps<W::type> S;
+  constexpr u32 kPartialSums = partials_of<S>(Strips * Tokens);
+  typename S::GroupSum partial[kPartialSums][Strips][Tokens] = {};
+  MK_UNROLL
+  for (u32 i = 0; i < Strips * Tokens; ++i) partial[0][i / Tokens][i % Tokens] = sum[i / Tokens][i % Tokens];
   _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
     const char* at = weights + (u64)i * S::bytes;
-    constexpr u32 ahead = prefetch_bytes<W>(Strips);
+    constexpr u32 ahead = prefetch_bytes<W>(Strips, Tokens);
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s)
       if (ahead != 0 && (S::bytes >= kLineBytes || i % (kLineBytes / S::bytes) == 0))
@@ -164,11 +184,20 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
       for (u32 part = 0; part < S::parts; ++part) {
         const typename S::Weights w = S::load(at + s * strip_bytes, part, with[s]);
         MK_UNROLL
-        for (u32 t = 0; t < Tokens; ++t)
-          sum[s][t] = S::step(sum[s][t], w, x[(u64)t * stride + i * S::parts + part]);
+        for (u32 t = 0; t < Tokens; ++t) {
+          auto& to = partial[part % kPartialSums][s][t];
+          to = S::step(to, w, x[(u64)t * stride + i * S::parts + part]);
+        }
       }
-      if constexpr (Strips > 1) end_strip(sum[s][0]);
+      if constexpr (Strips > 1) end_strip(partial[0][s][0]);
     }
+  }
+  MK_UNROLL
+  for (u32 i = 0; i < Strips * Tokens; ++i) {
+    auto& to = sum[i / Tokens][i % Tokens];
+    to = partial[0][i / Tokens][i % Tokens];
+    MK_UNROLL
+    for (u32 p = 1; p < kPartialSums; ++p) to += partial[p][i / Tokens][i % Tokens];
   }
 }
 
@@ -182,11 +211,15 @@ MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& r
   constexpr u32 steps = W::row.group_cols / S::cols;
   const typename S::X* x = rows.of(token) + (u64)first * steps * S::parts;
   for (u32 group = 0; group < groups; ++group) {
-    typename S::GroupSum of[Strips][Tokens] = {};
+    typename S::GroupSum of[Strips][Tokens];
     const char* at = weights + group_begin(W::row, group);
     typename S::Group with[Strips];
     MK_UNROLL
-    for (u32 s = 0; s < Strips; ++s) with[s] = S::group(at + s * strip_bytes + steps * S::bytes);
+    for (u32 s = 0; s < Strips; ++s) {
+      with[s] = S::group(at + s * strip_bytes + steps * S::bytes);
+      MK_UNROLL
+      for (u32 t = 0; t < Tokens; ++t) of[s][t] = S::start(with[s], rows.group(token + t, first + group));
+    }
     add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, rows.stride, steps, with,
                                  seen, of);
     MK_UNROLL
@@ -202,6 +235,13 @@ template <class W>
 MK_INLINE f32x16 row_scales(const char* strip, u64 strip_bytes) {
   const f32x16 scales = load<f32x16>(strip + scales_offset(strip_bytes));
   return W::grouped ? scales : scales * Steps<W::type>::scale;
+}
+
+// touch_scales() reads the lines between the last column of a strip and the strip's end. The processor's own
+// prefetches follow a walk through memory without gaps.
+MK_INLINE void touch_scales(const char* end) {
+  MK_UNROLL
+  for (u32 i = kKSlices; i != 0; --i) __builtin_prefetch(end - i * kStripRows * sizeof(f32), 0, 3);
 }
 
 // multiply() multiplies `Strips` strips with `Tokens` tokens over K slices [from, to). at_end(k_slice, sums)
@@ -237,6 +277,7 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
       sum[i / Tokens][i % Tokens] = S::with_nans(sum[i / Tokens][i % Tokens], seen[i / Tokens]);
     at_end(k_slice, sum);
   }
+  if (W::scaled && to == kKSlices) touch_scales(strips + Strips * strip_bytes);
 }
 
 // Product is the product of strips with prepared rows. store(strip, token, sums) gets the sums over all K

@@ -95,12 +95,14 @@ MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 to
     add(0, sum);
   } else {
     for (u32 begin = 0, i = 0; begin < parts_of(cols); begin += group, ++i) {
-      typename S::GroupSum of[Tokens] = {};
+      const u32 number = col / W::row.group_cols + i;
+      typename S::GroupSum of[Tokens];
+      MK_UNROLL
+      for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(chunk.groups[i], rows.group(token + t, number));
       add(begin, of);
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t)
-        sum[t] =
-            S::add_group(sum[t], of[t], chunk.groups[i], rows.group(token + t, col / W::row.group_cols + i));
+        sum[t] = S::add_group(sum[t], of[t], chunk.groups[i], rows.group(token + t, number));
     }
   }
   MK_UNROLL

@@ -14,6 +14,7 @@ constexpr u32 kVector = 16;
 typedef f32 f32x16 __attribute__((ext_vector_type(16)));
 typedef u32 u32x16 __attribute__((ext_vector_type(16)));
 typedef int32_t i32x16 __attribute__((ext_vector_type(16)));
+typedef int32_t i32x8 __attribute__((ext_vector_type(8)));
 typedef uint16_t u16x16 __attribute__((ext_vector_type(16)));
 typedef uint8_t u8x16 __attribute__((ext_vector_type(16)));
 typedef _Float16 f16x16 __attribute__((ext_vector_type(16)));

@@ -33,9 +33,14 @@ struct PlainSteps {
   typedef f32x16 GroupSum;
   static constexpr f32 scale = 1;
   static constexpr u32 row_group_words = 0;
+  static constexpr bool exact = false;  // sums of a group are the same in any order
   MK_INLINE static void see(Seen&, const char*) {}
   MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen&) { return sum; }
-  // add_group() adds the sums of a group of columns, times the scales.
+  // start() is what the sum of a group of columns begins with. add_group() adds such a sum, times the scales.
+  template <class Group>
+  MK_INLINE static GroupSum start(const Group&, RowGroup) {
+    return {};
+  }
   template <class Group>
   MK_INLINE static f32x16 add_group(f32x16 sum, GroupSum of, const Group& group, RowGroup) {
     return fma(of, group.scales, sum);
@@ -79,11 +84,11 @@ MK_INLINE f32x16 scales_of(const char* p) {
   return __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
 }
 
-// zeros_of() reads the zero points of a group. Formats of 4 bits without zero points have codes around 8.
+// zeros_of() reads the zero points of a group. They are 0 for a format without zero points.
 template <WeightType Type>
 MK_INLINE u32x16 zeros_of(const char* p) {
   constexpr WeightFormat row = weight_format(Type);
-  if constexpr (!row.zeros) return u32x16(8);
+  if constexpr (!row.zeros) return {};
   return __builtin_convertvector(mk::load<u8x16>(p + row.zeros_at()), u32x16);
 }
 
@@ -98,13 +103,129 @@ struct WordSteps {
   }
 };
 
-// bf16_of() is the bf16 of a number that bf16 holds exactly.
-MK_INLINE constexpr uint16_t bf16_of(f32 v) {
-  return (uint16_t)(__builtin_bit_cast(u32, v) >> 16);
-}
+// IntegerSteps multiply pairs of 16-bit integers, and add them exactly within a group of columns. A row's
+// group has a scale, by which its greatest magnitude becomes 2^15 - 1. The sum of its integers times a zero
+// point is what the codes sum up to beyond their numbers, so sums begin below 0 by as much. The row keeps
+// sum_factor times its sum, which is the start itself where all rows of the strip have the same zero point.
+struct IntegerSteps : PlainSteps {
+  typedef u32 X;
+  typedef u32x16 Weights;
+  typedef i32x16 GroupSum;
+  struct RowGroup {
+    f32 scale;
+    int32_t sum;
+  };
+  static constexpr u32 row_group_words = sizeof(RowGroup) / sizeof(X);
+  static constexpr bool exact = true;
+  MK_INLINE static i32x16 step(i32x16 sum, Weights w, X x) {
+#ifdef __AVX512VNNI__
+    return (i32x16)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)w, (__m512i)u32x16(x));
+#else
+    const __m256i pair = _mm256_set1_epi32((int)x);
+    i32x16 products;
+    products.lo = (i32x8)_mm256_madd_epi16((__m256i)w.lo, pair);
+    products.hi = (i32x8)_mm256_madd_epi16((__m256i)w.hi, pair);
+    return sum + products;
+#endif
+  }
+  MK_INLINE static f32x16 add_group(f32x16 sum, i32x16 of, const StripGroup& group, RowGroup row) {
+    return fma(__builtin_convertvector(of, f32x16), group.scales * all_lanes(row.scale), sum);
+  }
+  // put_group() stores a group of 16 Vectors columns as integers. Values that are not finite make the scale
+  // NaN.
+  template <u32 Vectors>
+  MK_INLINE static void put_group(X* to, RowGroup& group, const f32x16 (&values)[Vectors],
+                                  int32_t sum_factor) {
+    constexpr f32 kGreatest = 32767, kTiny = 0x1p-100f;
+    u32x16 bits = 0;
+    MK_UNROLL
+    for (u32 i = 0; i < Vectors; ++i)
+      bits = __builtin_elementwise_max(bits, __builtin_bit_cast(u32x16, values[i]) & 0x7fffffffu);
+    const u32 max_bits = __builtin_reduce_max(bits);
+    const f32 max = __builtin_bit_cast(f32, max_bits);
+    const bool finite = max_bits < 0x7f800000u, some = finite && max >= kTiny;
+    const f32 by = some ? kGreatest / max : 0;
+    i32x16 sum = 0;
+    MK_UNROLL
+    for (u32 i = 0; i < Vectors; ++i) {
+      const i32x16 integers = some ? nearest(values[i] * all_lanes(by)) : i32x16(0);
+      sum += integers;
+      store((char*)to + i * sizeof(u16x16), __builtin_convertvector(integers, u16x16));
+    }
+    group = {finite ? some ? max / kGreatest : 0 : __builtin_nanf(""),
+             __builtin_reduce_add(sum) * sum_factor};
+  }
 
-// Codes of E2M1 without a sign stand for these numbers.
-constexpr f32 kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+ private:
+  MK_INLINE static i32x16 nearest(f32x16 v) {
+#ifdef __AVX512F__
+    return (i32x16)_mm512_cvtps_epi32((__m512)v);
+#else
+    i32x16 integers;
+    integers.lo = (i32x8)_mm256_cvtps_epi32((__m256)v.lo);
+    integers.hi = (i32x8)_mm256_cvtps_epi32((__m256)v.hi);
+    return integers;
+#endif
+  }
+};
+
+// Formats of 4 bits without zero points have codes around 8.
+template <WeightType Type, u32 Bits>
+struct CodeSteps<Type, CodeType::kInteger, Bits> : IntegerSteps, WordSteps<Bits> {
+  typedef StripGroup Group;
+  static constexpr bool zeros = weight_format(Type).zeros;
+  static constexpr u32 parts = WordSteps<Bits>::cols / 2;
+  static constexpr int32_t sum_factor = zeros ? -1 : -8;
+  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
+  MK_INLINE static i32x16 start(const Group& group, RowGroup row) {
+    return zeros ? (i32x16)group.zeros * i32x16(row.sum) : i32x16(row.sum);
+  }
+  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
+    return WordSteps<Bits>::code_pair(p, part);
+  }
+};
+
+// The integers of E2M1 are twice its numbers. Codes without a sign stand for these.
+constexpr int8_t kTwiceE2m1[] = {0, 1, 2, 3, 4, 6, 8, 12};
+
+template <WeightType Type>
+struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
+  typedef StripGroup Group;
+  static constexpr u32 parts = cols / 2;
+  static constexpr int32_t sum_factor = 0;
+  MK_INLINE static i32x16 start(const Group&, RowGroup) { return {}; }
+  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p) * 0.5f, {}}; }
+  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
+    return integers_of(WordSteps<4>::code_pair(p, part));
+  }
+
+ private:
+#ifdef __AVX512BW__
+  struct Table {
+    int16_t of[32];  // by code; the upper half is not used
+  };
+  static constexpr Table kTable = [] {
+    Table t{};
+    for (u32 i = 0; i < 16; ++i) t.of[i] = (int16_t)(i < 8 ? kTwiceE2m1[i] : -kTwiceE2m1[i - 8]);
+    return t;
+  }();
+  MK_INLINE static u32x16 integers_of(u32x16 codes) {
+    return (u32x16)_mm512_permutexvar_epi16((__m512i)codes, (__m512i)mk::load<u32x16>(kTable.of));
+  }
+#else
+  MK_INLINE static u32x16 integers_of(u32x16 codes) {
+    u32x16 integers;
+    integers.lo = (__typeof__(integers.lo))half_of((__m256i)codes.lo);
+    integers.hi = (__typeof__(integers.hi))half_of((__m256i)codes.hi);
+    return integers;
+  }
+  // The sign of a code is the highest of its four bits, which a shift makes the sign of its 16.
+  MK_INLINE static __m256i half_of(__m256i codes) {
+    const __m256i table = _mm256_set1_epi64x(mk::load<int64_t>(kTwiceE2m1));
+    return _mm256_sign_epi16(_mm256_shuffle_epi8(table, codes), _mm256_slli_epi16(codes, 12));
+  }
+#endif
+};
 
 #ifdef __AVX512BF16__
 // Bf16Steps multiply pairs of bf16.
@@ -125,68 +246,10 @@ struct Steps<WeightType::kBf16> : Bf16Steps, WordSteps<16> {
   MK_INLINE static Weights load(const char* p, u32, NoGroup) { return mk::load<u32x16>(p); }
 };
 
-// Numbers is a table of 32 bf16.
-struct Numbers {
-  uint16_t of[32];
-  MK_INLINE u32x16 look_up(u32x16 pairs) const {
-    return (u32x16)_mm512_permutexvar_epi16((__m512i)pairs, (__m512i)mk::load<u32x16>(of));
-  }
-};
-
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kInteger, 4> : Bf16Steps, WordSteps<4> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols / 2;
-  // group() chooses the 16 entries of the table that belong to a row's zero point.
-  MK_INLINE static Group group(const char* p) {
-    return {scales_of<Type>(p), (u32x16(16) - zeros_of<Type>(p)) * 0x10001u};
-  }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group& group) {
-    return kFromMinus16.look_up(WordSteps<4>::code_pair(p, part) + group.zeros);
-  }
-
- private:
-  static constexpr Numbers kFromMinus16 = [] {
-    Numbers n{};
-    for (int32_t i = 0; i < 32; ++i) n.of[i] = bf16_of((f32)(i - 16));
-    return n;
-  }();
-};
-
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kE2m1, 4> : Bf16Steps, WordSteps<4> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols / 2;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), {}}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    return kNumbers.look_up(WordSteps<4>::code_pair(p, part));
-  }
-
- private:
-  static constexpr Numbers kNumbers = [] {
-    Numbers n{};
-    for (u32 i = 0; i < 16; ++i) n.of[i] = bf16_of(i < 8 ? kE2m1[i] : -kE2m1[i - 8]);
-    return n;
-  }();
-};
-
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kInteger, 8> : Bf16Steps, WordSteps<8> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols / 2;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group& group) {
-    const u32x16 codes = WordSteps<8>::code_pair(p, part);
-    const f32x16 low = number(codes & 0xffffu, group), high = number(codes >> 16, group);
-    return __builtin_bit_cast(u32x16, low) >> 16 | __builtin_bit_cast(u32x16, high);
-  }
-
- private:
-  // bf16 holds the difference, so the lower half of its f32 is 0.
-  MK_INLINE static f32x16 number(u32x16 codes, const Group& group) {
-    return __builtin_convertvector((i32x16)(codes - group.zeros), f32x16);
-  }
-};
+// bf16_of() is the bf16 of a number that bf16 holds exactly.
+MK_INLINE constexpr uint16_t bf16_of(f32 v) {
+  return (uint16_t)(__builtin_bit_cast(u32, v) >> 16);
+}
 
 // E4m3Bytes is a table of the lower or upper bytes of the bf16 of codes without a sign.
 struct E4m3Bytes {
@@ -235,95 +298,6 @@ struct Steps<WeightType::kBf16> : F32Steps, WordSteps<16> {
   MK_INLINE static Weights load(const char* p, u32 part, NoGroup) {
     const u32x16 words = mk::load<u32x16>(p);
     return __builtin_bit_cast(f32x16, part == 0 ? words << 16 : words & 0xffff0000u);
-  }
-};
-
-// IntegerSteps multiply pairs of 16-bit integers, and add them exactly within a group of columns. A row's
-// group has a scale, by which its greatest magnitude becomes 2^15 - 1. The sum of its integers times a zero
-// point is what the codes sum up to beyond their numbers.
-struct IntegerSteps : PlainSteps {
-  typedef u32 X;
-  typedef u32x16 Weights;
-  typedef i32x16 GroupSum;
-  struct RowGroup {
-    f32 scale;
-    int32_t sum;
-  };
-  static constexpr u32 row_group_words = sizeof(RowGroup) / sizeof(X);
-  MK_INLINE static i32x16 step(i32x16 sum, Weights w, X x) {
-    typedef int32_t i32x8 __attribute__((ext_vector_type(8)));
-    const __m256i pair = _mm256_set1_epi32((int)x);
-    i32x16 products;
-    products.lo = (i32x8)_mm256_madd_epi16((__m256i)w.lo, pair);
-    products.hi = (i32x8)_mm256_madd_epi16((__m256i)w.hi, pair);
-    return sum + products;
-  }
-  MK_INLINE static f32x16 add_group(f32x16 sum, i32x16 of, const StripGroup& group, RowGroup row) {
-    const i32x16 beyond = (i32x16)group.zeros * i32x16(row.sum);
-    return fma(__builtin_convertvector(of - beyond, f32x16), group.scales * all_lanes(row.scale), sum);
-  }
-  // put_group() stores a group of 16 Vectors columns as integers. Values that are not finite make the scale
-  // NaN.
-  template <u32 Vectors>
-  MK_INLINE static void put_group(X* to, RowGroup& group, const f32x16 (&values)[Vectors]) {
-    constexpr f32 kGreatest = 32767, kTiny = 0x1p-100f;
-    u32x16 bits = 0;
-    MK_UNROLL
-    for (u32 i = 0; i < Vectors; ++i)
-      bits = __builtin_elementwise_max(bits, __builtin_bit_cast(u32x16, values[i]) & 0x7fffffffu);
-    const u32 max_bits = __builtin_reduce_max(bits);
-    const f32 max = __builtin_bit_cast(f32, max_bits);
-    const bool finite = max_bits < 0x7f800000u, some = finite && max >= kTiny;
-    const f32 by = some ? kGreatest / max : 0;
-    i32x16 sum = 0;
-    MK_UNROLL
-    for (u32 i = 0; i < Vectors; ++i) {
-      const i32x16 integers = some ? nearest(values[i] * all_lanes(by)) : i32x16(0);
-      sum += integers;
-      store((char*)to + i * sizeof(u16x16), __builtin_convertvector(integers, u16x16));
-    }
-    group = {finite ? some ? max / kGreatest : 0 : __builtin_nanf(""), __builtin_reduce_add(sum)};
-  }
-
- private:
-  MK_INLINE static i32x16 nearest(f32x16 v) {
-    i32x16 integers;
-    integers.lo = (__typeof__(integers.lo))_mm256_cvtps_epi32((__m256)v.lo);
-    integers.hi = (__typeof__(integers.hi))_mm256_cvtps_epi32((__m256)v.hi);
-    return integers;
-  }
-};
-
-template <WeightType Type, u32 Bits>
-struct CodeSteps<Type, CodeType::kInteger, Bits> : IntegerSteps, WordSteps<Bits> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = WordSteps<Bits>::cols / 2;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    return WordSteps<Bits>::code_pair(p, part);
-  }
-};
-
-// The integers of E2M1 are twice its numbers.
-template <WeightType Type>
-struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
-  typedef StripGroup Group;
-  static constexpr u32 parts = cols / 2;
-  MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p) * 0.5f, u32x16(0)}; }
-  MK_INLINE static Weights load(const char* p, u32 part, const Group&) {
-    const u32x16 codes = WordSteps<4>::code_pair(p, part);
-    u32x16 integers;
-    integers.lo = (__typeof__(integers.lo))integers_of((__m256i)codes.lo);
-    integers.hi = (__typeof__(integers.hi))integers_of((__m256i)codes.hi);
-    return integers;
-  }
-
- private:
-  // The sign of a code is the highest of its four bits, which a shift makes the sign of its 16.
-  MK_INLINE static __m256i integers_of(__m256i codes) {
-    const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, 1, 2, 3, 4, 6, 8, 12, 0, 1, 2, 3, 4, 6,
-                                           8, 12, 0, 1, 2, 3, 4, 6, 8, 12);
-    return _mm256_sign_epi16(_mm256_shuffle_epi8(table, codes), _mm256_slli_epi16(codes, 12));
   }
 };
 
