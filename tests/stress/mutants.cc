@@ -58,7 +58,7 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
 
 // A mutant may run for so many times the processor time of a run without a bug. One that loops over wild
 // addresses takes any time.
-constexpr double kTimesRight = 20;
+constexpr double kTimesRight = 4;
 
 // Right is the outcome of runs without a bug, and the most processor time that a mutant's run may take.
 struct Right {
