@@ -69,24 +69,23 @@ struct Ahead {
 };
 
 // add_chunk() adds the products of the chunk's `cols` columns, from `col` of the row on, with `Tokens` tokens
-// to their sums.
+// to their sums. `weights` are the columns as Weights.
 template <class W, u32 Tokens>
-MK_INLINE void add_chunk(const UnpackedChunk& chunk, const Rows<W>& rows, u32 token, u32 col, u32 cols,
-                         f32x16* sums, const Ahead& ahead) {
+MK_INLINE void add_chunk(const UnpackedChunk& chunk, const char* weights, const Rows<W>& rows, u32 token,
+                         u32 col, u32 cols, f32x16* sums, const Ahead& ahead) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
   const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
   const typename S::X* x = rows.of(token) + parts_of(col);
   const u32 stride = rows.stride;
   const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(cols);
-  const Weights* weights = (const Weights*)chunk.weights;
   f32x16 sum[Tokens];
   MK_UNROLL
   for (u32 t = 0; t < Tokens; ++t) sum[t] = sums[t];
   const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
     _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
       if (i % 2 == 0) __builtin_prefetch(ahead.from + (u64)i * ahead.stride, 0, 2);
-      const Weights w = weights[i];
+      const Weights w = load<Weights>(weights + (u64)i * sizeof(Weights));
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);
     }
@@ -140,16 +139,18 @@ struct UnpackedProduct {
     for (u32 t = 0; t < tokens + kSpareRows; ++t) chunk.sums[t] = all_lanes(0);
     for (u32 col = 0; col < cols; col += kChunkCols) {
       const u32 count = min(kChunkCols, cols - col);
-      const char* const next = unpack<W>(chunk, weights, count, seen);
+      const char* const next =
+          S::plain ? weights + count / S::cols * S::bytes : unpack<W>(chunk, weights, count, seen);
+      const char* const columns = S::plain ? weights : chunk.weights;
       const u32 at = k_slice * cols + col, bytes = (u32)(next - weights);
       const u32 pass_bytes = (bytes + passes - 1) / passes, parts = count / S::cols * S::parts;
       Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};
       weights = next;
       each_pass(tokens, [&](u32 token, u32 size) {
         if (size == kFullPass)
-          add_chunk<W, kFullPass>(chunk, rows, token, at, count, chunk.sums + token, ahead);
+          add_chunk<W, kFullPass>(chunk, columns, rows, token, at, count, chunk.sums + token, ahead);
         else
-          add_chunk<W, kSmallPass>(chunk, rows, token, at, count, chunk.sums + token, ahead);
+          add_chunk<W, kSmallPass>(chunk, columns, rows, token, at, count, chunk.sums + token, ahead);
         ahead.from += pass_bytes;
       });
     }

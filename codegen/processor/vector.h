@@ -42,10 +42,16 @@ MK_INLINE void store(void* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-// load_part() reads the first `count` of 16 values of type T, at most 16. The others are 0.
+// load_part() reads the first `count` of 16 values of type T, at most 16. The others are 0. Gates have half
+// of a vector.
 template <class V, class T>
 MK_INLINE V load_part(const T* p, u32 count) {
   if (count >= kVector) return load<V>(p);
+  if (count == kVector / 2) {
+    V v = {};
+    v.lo = load<__typeof__(v.lo)>(p);
+    return v;
+  }
   T values[kVector] = {};
   for (u32 i = 0; i < count; ++i) values[i] = p[i];
   return load<V>(values);
@@ -55,6 +61,7 @@ MK_INLINE V load_part(const T* p, u32 count) {
 template <class T, class V>
 MK_INLINE void store_part(T* to, V v, u32 count) {
   if (count >= kVector) return store(to, v);
+  if (count == kVector / 2) return store(to, v.lo);
   T values[kVector];
   store(values, v);
   for (u32 i = 0; i < count; ++i) to[i] = values[i];

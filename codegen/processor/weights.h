@@ -34,6 +34,7 @@ struct PlainSteps {
   static constexpr f32 scale = 1;
   static constexpr u32 row_group_words = 0;
   static constexpr bool exact = false;  // sums of a group are the same in any order
+  static constexpr bool plain = false;  // load() reads a part as it lies there
   MK_INLINE static void see(Seen&, const char*) {}
   MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen&) { return sum; }
   // start() is what the sum of a group of columns begins with. add_group() adds such a sum, times the scales.
@@ -63,7 +64,9 @@ struct ColumnSteps : F32Steps {
   MK_INLINE static Weights load(const char* p, u32, NoGroup) { return load16<C>(p); }
 };
 template <>
-struct Steps<WeightType::kF32> : ColumnSteps<F32> {};
+struct Steps<WeightType::kF32> : ColumnSteps<F32> {
+  static constexpr bool plain = true;
+};
 template <>
 struct Steps<WeightType::kF16> : ColumnSteps<F16> {};
 
@@ -243,6 +246,7 @@ template <>
 struct Steps<WeightType::kBf16> : Bf16Steps, WordSteps<16> {
   typedef NoGroup Group;
   static constexpr u32 parts = 1;
+  static constexpr bool plain = true;
   MK_INLINE static Weights load(const char* p, u32, NoGroup) { return mk::load<u32x16>(p); }
 };
 
