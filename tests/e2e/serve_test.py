@@ -152,7 +152,7 @@ class ServeTest(ServerCase):
             texts.append([choice["text"] for choice in server.post(COMPLETIONS, body)[1]["choices"]])
             steps.append(server.metric("mkc_engine_steps_total") - before)
         self.assertEqual(texts[0], texts[1])
-        self.assertLess(steps[0], 220)
+        self.assertLess(steps[0], 300)  # 200, and those before the second request comes
         self.assertGreater(steps[1], 320)
 
     def test_requests_are_logged(self):
