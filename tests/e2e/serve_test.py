@@ -144,16 +144,22 @@ class ServeTest(ServerCase):
 
     def test_rows_of_prompts_beside_decodes(self):
         """A prompt of 200 tokens takes a step for each token while another request decodes, and no answer changes."""
-        body = {"prompt": [[0], [0] + [300 + i % 50 for i in range(199)]], "max_tokens": 200, "temperature": 0, "ignore_eos": True}
-        arguments, options = serve("--max-rows-beside-decodes", 1)
-        steps, texts = [], []
-        for server in (self.server, self.start(*arguments, **options)):
+        def run(server, prompt):
+            body = {"prompt": [[0], prompt], "max_tokens": 200, "temperature": 0, "ignore_eos": True}
             before = server.metric("mkc_engine_steps_total")
-            texts.append([choice["text"] for choice in server.post(COMPLETIONS, body)[1]["choices"]])
-            steps.append(server.metric("mkc_engine_steps_total") - before)
-        self.assertEqual(texts[0], texts[1])
-        self.assertLess(steps[0], 300)  # 200, and those before the second request comes
-        self.assertGreater(steps[1], 320)
+            texts = [choice["text"] for choice in server.post(COMPLETIONS, body)[1]["choices"]]
+            return server.metric("mkc_engine_steps_total") - before, texts
+        for attempt in range(5):  # The second request may come some steps late.
+            # The prefix cache has none of these prompts.
+            prompt = [0] + [300 + (attempt + i) % 50 for i in range(199)]
+            steps, texts = run(self.server, prompt)
+            if steps < 220:
+                break
+        self.assertLess(steps, 220)
+        arguments, options = serve("--max-rows-beside-decodes", 1)
+        bounded_steps, bounded_texts = run(self.start(*arguments, **options), prompt)
+        self.assertEqual(texts, bounded_texts)
+        self.assertGreater(bounded_steps, 320)
 
     def test_requests_are_logged(self):
         self.text(max_tokens=3)
