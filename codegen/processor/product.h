@@ -166,9 +166,8 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
                          typename Steps<W::type>::GroupSum (&sum)[Strips][Tokens]) {
   typedef Steps<W::type> S;
   constexpr u32 kPartialSums = partials_of<S>(Strips * Tokens);
-  typename S::GroupSum partial[kPartialSums][Strips][Tokens] = {};
-  MK_UNROLL
-  for (u32 i = 0; i < Strips * Tokens; ++i) partial[0][i / Tokens][i % Tokens] = sum[i / Tokens][i % Tokens];
+  // The first partial sum is `sum` itself.
+  typename S::GroupSum more[kPartialSums][Strips][Tokens] = {};
   _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
     const char* at = weights + (u64)i * S::bytes;
     constexpr u32 ahead = prefetch_bytes<W>(Strips, Tokens);
@@ -185,19 +184,17 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
         const typename S::Weights w = S::load(at + s * strip_bytes, part, with[s]);
         MK_UNROLL
         for (u32 t = 0; t < Tokens; ++t) {
-          auto& to = partial[part % kPartialSums][s][t];
+          auto& to = part % kPartialSums == 0 ? sum[s][t] : more[part % kPartialSums][s][t];
           to = S::step(to, w, x[(u64)t * stride + i * S::parts + part]);
         }
       }
-      if constexpr (Strips > 1) end_strip(partial[0][s][0]);
+      if constexpr (Strips > 1) end_strip(sum[s][0]);
     }
   }
   MK_UNROLL
-  for (u32 i = 0; i < Strips * Tokens; ++i) {
-    auto& to = sum[i / Tokens][i % Tokens];
-    to = partial[0][i / Tokens][i % Tokens];
+  for (u32 p = 1; p < kPartialSums; ++p) {
     MK_UNROLL
-    for (u32 p = 1; p < kPartialSums; ++p) to += partial[p][i / Tokens][i % Tokens];
+    for (u32 i = 0; i < Strips * Tokens; ++i) sum[i / Tokens][i % Tokens] += more[p][i / Tokens][i % Tokens];
   }
 }
 

@@ -1,6 +1,6 @@
 // Products of more than kPackedTokens tokens. A chunk of a strip's columns is unpacked to the worker's memory
 // once, and all tokens go through it there. So a weight is unpacked once, whatever its format and the number
-// of tokens.
+// of tokens. Weights that need no unpacking are multiplied where they lie.
 //
 // Sums of tokens wait in memory between chunks. Each sum adds the same products in the same order as in
 // product.h, so its bits are the same.
@@ -140,8 +140,8 @@ struct UnpackedProduct {
     for (u32 col = 0; col < cols; col += kChunkCols) {
       const u32 count = min(kChunkCols, cols - col);
       const char* const next =
-          S::plain ? weights + count / S::cols * S::bytes : unpack<W>(chunk, weights, count, seen);
-      const char* const columns = S::plain ? weights : chunk.weights;
+          S::as_packed ? weights + count / S::cols * S::bytes : unpack<W>(chunk, weights, count, seen);
+      const char* const columns = S::as_packed ? weights : chunk.weights;
       const u32 at = k_slice * cols + col, bytes = (u32)(next - weights);
       const u32 pass_bytes = (bytes + passes - 1) / passes, parts = count / S::cols * S::parts;
       Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};

@@ -33,8 +33,8 @@ struct PlainSteps {
   typedef f32x16 GroupSum;
   static constexpr f32 scale = 1;
   static constexpr u32 row_group_words = 0;
-  static constexpr bool exact = false;  // sums of a group are the same in any order
-  static constexpr bool plain = false;  // load() reads a part as it lies there
+  static constexpr bool exact = false;      // sums of a group are the same in any order
+  static constexpr bool as_packed = false;  // load() reads a part as it lies there
   MK_INLINE static void see(Seen&, const char*) {}
   MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen&) { return sum; }
   // start() is what the sum of a group of columns begins with. add_group() adds such a sum, times the scales.
@@ -65,7 +65,7 @@ struct ColumnSteps : F32Steps {
 };
 template <>
 struct Steps<WeightType::kF32> : ColumnSteps<F32> {
-  static constexpr bool plain = true;
+  static constexpr bool as_packed = true;
 };
 template <>
 struct Steps<WeightType::kF16> : ColumnSteps<F16> {};
@@ -178,6 +178,7 @@ struct CodeSteps<Type, CodeType::kInteger, Bits> : IntegerSteps, WordSteps<Bits>
   typedef StripGroup Group;
   static constexpr bool zeros = weight_format(Type).zeros;
   static constexpr u32 parts = WordSteps<Bits>::cols / 2;
+  static_assert(zeros || Bits == 4);
   static constexpr int32_t sum_factor = zeros ? -1 : -8;
   MK_INLINE static Group group(const char* p) { return {scales_of<Type>(p), zeros_of<Type>(p)}; }
   MK_INLINE static i32x16 start(const Group& group, RowGroup row) {
@@ -246,7 +247,7 @@ template <>
 struct Steps<WeightType::kBf16> : Bf16Steps, WordSteps<16> {
   typedef NoGroup Group;
   static constexpr u32 parts = 1;
-  static constexpr bool plain = true;
+  static constexpr bool as_packed = true;
   MK_INLINE static Weights load(const char* p, u32, NoGroup) { return mk::load<u32x16>(p); }
 };
 
