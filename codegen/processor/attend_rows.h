@@ -3,17 +3,17 @@
 #pragma once
 
 #include "codegen/device/attend.h"
-#include "codegen/processor/cached.h"
+#include "codegen/processor/attend_form.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
 
-// Registers hold kSums vectors of sums of scores, or kValues of values. AVX-512 has 32 registers of a vector,
-// AVX2 has 16 of half a vector.
+// Registers hold kValues vectors of sums of values. AVX-512 has 32 registers of a vector, AVX2 has 16 of half
+// a vector.
 #ifdef __AVX512F__
-constexpr u32 kSums = 8, kValues = 16, kMaxRows = 4;
+constexpr u32 kValues = 16, kMaxRows = 4;
 #else
-constexpr u32 kSums = 4, kValues = 4, kMaxRows = 2;
+constexpr u32 kValues = 4, kMaxRows = 2;
 #endif
 
 // put_head() norms and rotates a head vector as rotate_head() does. Zeros fill the last vector of `to`.
@@ -96,6 +96,7 @@ struct Scales {
 template <class C, u32 R>
 struct QueryRows {
   static_assert(R * (kMaxHeadDim + kKvTile) * sizeof(f32) + kPlaces * sizeof(u64) <= kScratchBytes);
+  using F = Form<C>;
   static constexpr u32 kAtOnce = kVector / R;  // positions whose scores fill a vector
   static constexpr u32 kAhead = 32;            // positions from one that is read to one that is prefetched
 
@@ -104,8 +105,8 @@ struct QueryRows {
   const QueryTile& b;
   const KvTile& kv_tile;
   u32 begin, end;  // positions that some row sees
-  f32* q;          // [R][kMaxHeadDim]; evens first in each 32 columns where the cache's type has kEvens
-  f32* weight;     // [R][kKvTile]: scores first
+  f32* q;          // [R][kMaxHeadDim], in the form's way
+  f32* weight;     // [R][kKvTile]: scores first, then weights in the form's way
   u64* place;      // [kPlaces]: where 16 positions lie in a cache
 
   MK_INLINE QueryRows(const Worker& w, const AttendArgs& args, const Rows& rows, const QueryTile& query_tile,
@@ -135,18 +136,20 @@ struct QueryRows {
     for (u32 p = begin; p < begin + kAhead; ++p) fetch(cache, p);
   }
 
+  // offset_of_seen() is where the position next to p that some row sees lies in a cache. Position p must lie
+  // in the 16 positions of such a position.
+  MK_INLINE u64 offset_of_seen(u32 p) const {
+    const u32 seen = min(p < begin ? begin : p, end - 1);
+    return place[p / kHalf] + seen % kHalf * a.cache.position_stride;
+  }
+
   MK_INLINE void put_queries() const {
     for (u32 row = 0; row < R; ++row) {
       const u32 token = r.first + b.token(row), head = r.head * b.group + b.head(row);
       f32* to = q + row * kMaxHeadDim;
       put_head(plain(a.q) + (token * a.heads + head) * a.head_dim, plain(a.q_norm), a.q_eps,
                rope_of(a, token), a.head_dim, to);
-      if (!Cached<C>::kEvens) continue;
-      for (u32 i = 0; i + 2 * kVector <= a.head_dim; i += 2 * kVector) {
-        const Columns columns = Columns{load<f32x16>(to + i), load<f32x16>(to + i + kVector)}.evens();
-        store(to + i, columns.a);
-        store(to + i + kVector, columns.b);
-      }
+      F::put_query(to, a.head_dim);
     }
   }
 
@@ -154,33 +157,27 @@ struct QueryRows {
   // position: lane sum_lane(n) of [R][kAtOnce].
   template <u32 N>
   MK_INLINE f32x16 multiply(const char* const* key, u32 first) const {
-    if constexpr (N > kSums) {
+    if constexpr (N > F::sums) {
       return join<kVector / N>(multiply<N / 2>(key, first), multiply<N / 2>(key, first + N / 2));
     } else {
       f32x16 sum[N];
       MK_UNROLL
       for (u32 n = 0; n < N; ++n) sum[n] = f32x16(0);
-      const u32 whole = a.head_dim / (2 * kVector) * (2 * kVector), last = a.head_dim / kVector * kVector;
-      MK_ROLLED
-      for (u32 i = 0; i < whole; i += 2 * kVector) {
+      const u32 whole = a.head_dim / (2 * kVector) * (2 * kVector);
+      const auto add = [&](const auto& add_columns) {
         MK_UNROLL
         for (u32 n = 0; n < N; ++n) {
           const u32 lane = sum_lane(first + n);
-          const f32* of_row = q + lane / kAtOnce * kMaxHeadDim + i;
-          const Columns k = Cached<C>::columns(key[lane % kAtOnce] + i * C::bytes);
-          sum[n] = fma(load<f32x16>(of_row + kVector), k.b, fma(load<f32x16>(of_row), k.a, sum[n]));
-        }
-      }
-      const auto add_last = [&](u32 i, u32 count) {
-        MK_UNROLL
-        for (u32 n = 0; n < N; ++n) {
-          const u32 lane = sum_lane(first + n);
-          const f32x16 k = load_last<C>(key[lane % kAtOnce] + i * C::bytes, count);
-          sum[n] = fma(load<f32x16>(q + lane / kAtOnce * kMaxHeadDim + i), k, sum[n]);
+          add_columns(sum[n], q + lane / kAtOnce * kMaxHeadDim, key[lane % kAtOnce]);
         }
       };
-      if (last != whole) add_last(whole, kVector);
-      if (a.head_dim != last) add_last(last, a.head_dim - last);
+      MK_ROLLED
+      for (u32 i = 0; i < whole; i += 2 * kVector)
+        add([&](f32x16& to, const f32* row, const char* k) { to = F::add_score(to, row, k, i); });
+      if (a.head_dim != whole)
+        add([&](f32x16& to, const f32* row, const char* k) {
+          to = F::add_last_score(to, row, k, whole, a.head_dim);
+        });
       return join_all<N>(sum);
     }
   }
@@ -195,9 +192,8 @@ struct QueryRows {
         const char* key[kAtOnce];
         MK_UNROLL
         for (u32 k = 0; k < kAtOnce; ++k) {
-          const u32 seen = min(p + k < begin ? begin : p + k, end - 1);
           fetch(keys, p + k + kAhead);
-          key[k] = keys + place[i] + seen % kHalf * a.cache.position_stride;
+          key[k] = keys + offset_of_seen(p + k);
         }
         const f32x16 scores = multiply<kVector>(key, 0);
         MK_UNROLL
@@ -226,8 +222,7 @@ struct QueryRows {
     for (u32 p = first; p < end; p += kVector) {
       const f32x16 score = load<f32x16>(weights + p);
       const f32x16 mass = score == kNone ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);
-      total_of_lane += mass;
-      store(weights + p, mass);
+      total_of_lane += F::put_weights(weights, p, mass);
     }
     AS1 f32* left = a.partial_ml + partial_row(a, r, kv_tile.partial, b.first + row) * 2;
     const Merge merge(kv_tile.first ? kNone : left[0], greatest);
@@ -247,50 +242,45 @@ struct QueryRows {
     store_part(left, sum, count);
   }
 
-  // add_values() adds up the weighted values of N vectors of columns from `column` on. N is 1 for columns
-  // behind the last whole 32. Values in the cache are finite (write_cache()), so a weight of 0 hides them
+  // add_values() adds up the weighted values of N vectors of columns from `column` on, or of the last `count`
+  // columns where they are fewer. Values in the cache are finite (write_cache()), so a weight of 0 hides them
   // from a row.
   template <u32 N>
-  MK_INLINE void add_values(const Scales* scales, u32 column) const {
-    const char* values = plain(a.cache.v);
+  MK_INLINE void add_values(const Scales* scales, u32 column, u32 count = N * kVector) const {
+    const char* values = plain(a.cache.v) + column * C::bytes;
     f32x16 sum[R][N];
     MK_UNROLL
     for (u32 k = 0; k < R * N; ++k) sum[k / N][k % N] = f32x16(0);
-    for (u32 i = begin / kHalf; i * kHalf < end; ++i) {
-      const u32 to = min(end, (i + 1) * kHalf);
-      u32 p = i * kHalf < begin ? begin : i * kHalf;
-      const char* value = values + place[i] + p % kHalf * a.cache.position_stride + column * C::bytes;
-      MK_ROLLED
-      for (; p < to; ++p, value += a.cache.position_stride) {
-        if (column == 0) fetch(values, p + kAhead);
+    MK_ROLLED
+    for (u32 p = begin / F::together * F::together; p < end; p += F::together) {
+      const char* value[F::together];
+      MK_UNROLL
+      for (u32 i = 0; i < F::together; ++i) {
+        if (column == 0) fetch(values, p + i + kAhead);
+        value[i] = values + offset_of_seen(p + i);
+      }
+      MK_UNROLL
+      for (u32 k = 0; k < N; k += 2) {
+        const Columns v = F::columns(value, count - k * kVector);
         MK_UNROLL
-        for (u32 k = 0; k < N; k += 2) {
-          Columns v;
-          if constexpr (N == 1)
-            v.a = load_last<C>(value, min(a.head_dim - column, kVector));
-          else
-            v = Cached<C>::columns(value + k * kVector * C::bytes);
-          MK_UNROLL
-          for (u32 row = 0; row < R; ++row) {
-            const f32x16 times = all_lanes(weight[row * kKvTile + p]);
-            sum[row][k] = fma(times, v.a, sum[row][k]);
-            if constexpr (N > 1) sum[row][k + 1] = fma(times, v.b, sum[row][k + 1]);
-          }
+        for (u32 i = 0; i < F::together; ++i) value[i] += 2 * kVector * C::bytes;
+        MK_UNROLL
+        for (u32 row = 0; row < R; ++row) {
+          const typename F::Weights times = F::weights_at(weight + row * kKvTile, p);
+          sum[row][k] = F::add(sum[row][k], times, v.a);
+          sum[row][k + 1] = F::add(sum[row][k + 1], times, v.b);
         }
       }
     }
     MK_UNROLL
     for (u32 row = 0; row < R; ++row) {
-      if constexpr (N == 1) {
-        leave(row, scales[row], column, sum[row][0], min(a.head_dim - column, kVector));
-      } else {
-        MK_UNROLL
-        for (u32 k = 0; k < N; k += 2) {
-          Columns columns = {sum[row][k], sum[row][k + 1]};
-          if (Cached<C>::kEvens) columns = columns.in_order();
-          leave(row, scales[row], column + k * kVector, columns.a, kVector);
-          leave(row, scales[row], column + (k + 1) * kVector, columns.b, kVector);
-        }
+      MK_UNROLL
+      for (u32 k = 0; k < N; k += 2) {
+        const u32 left = count - k * kVector;
+        const Columns columns = F::in_order({sum[row][k], sum[row][k + 1]}, left);
+        leave(row, scales[row], column + k * kVector, columns.a, min(left, kVector));
+        if (left > kVector)
+          leave(row, scales[row], column + (k + 1) * kVector, columns.b, min(left - kVector, kVector));
       }
     }
   }
@@ -299,10 +289,13 @@ struct QueryRows {
   template <u32 N>
   MK_INLINE void add_all_values(const Scales* scales, u32 column) const {
     constexpr u32 kColumns = N * kVector;
-    const u32 to = (a.head_dim + (N == 1 ? kVector - 1 : 0)) / kColumns * kColumns;
+    const u32 to = a.head_dim / kColumns * kColumns;
     MK_ROLLED
     for (; column < to; column += kColumns) add_values<N>(scales, column);
-    if constexpr (N > 1) add_all_values<N / 2>(scales, to);
+    if constexpr (N > 2)
+      add_all_values<N / 2>(scales, to);
+    else if (to < a.head_dim)
+      add_values<2>(scales, to, a.head_dim - to);
   }
 
   MK_INLINE void attend() const {
