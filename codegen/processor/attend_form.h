@@ -1,8 +1,6 @@
 // Attention multiplies numbers of a cache in the form that suits their type: as f32, or as pairs of bf16.
 #pragma once
 
-#include <immintrin.h>
-
 #include "codegen/processor/cached.h"
 
 namespace mk {
@@ -79,13 +77,11 @@ struct Form<Bf16> {
     if (count >= 2 * kVector) return _mm512_loadu_si512(p);
     return _mm512_maskz_loadu_epi16((1u << count) - 1, p);
   }
-  MK_INLINE static __m256i narrow(f32x16 v) { return (__m256i)_mm512_cvtneps_pbh((__m512)v); }
-
   MK_INLINE static void put_query(f32* q, u32 head_dim) {
     uint16_t* to = (uint16_t*)q;
     const u32 end = (head_dim + kVector - 1) / kVector * kVector;
-    for (u32 i = 0; i < end; i += kVector) store(to + i, narrow(load<f32x16>(q + i)));
-    if (end % (2 * kVector) != 0) store(to + end, narrow(f32x16(0)));
+    for (u32 i = 0; i < end; i += kVector) store(to + i, dot_lanes(load<f32x16>(q + i)));
+    if (end % (2 * kVector) != 0) store(to + end, u16x16(0));
   }
   MK_INLINE static f32x16 add_score(f32x16 sum, const f32* q, const char* key, u32 column) {
     return add_last_score(sum, q, key, column, column + 2 * kVector);
@@ -96,9 +92,9 @@ struct Form<Bf16> {
                     load_columns(key + column * Bf16::bytes, head_dim - column));
   }
   MK_INLINE static f32x16 put_weights(f32* weights, u32 p, f32x16 v) {
-    const __m256i halves = narrow(v);
+    const u16x16 halves = dot_lanes(v);
     store((uint16_t*)weights + p, halves);
-    return Stored<Bf16>::widen((u16x16)halves);
+    return Stored<Bf16>::widen(halves);
   }
   MK_INLINE static Weights weights_at(const f32* weights, u32 p) {
     return u32x16(load<u32>((const uint16_t*)weights + p));

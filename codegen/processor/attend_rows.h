@@ -91,6 +91,18 @@ struct Scales {
   f32 before, more;
 };
 
+// greater() is `other` where v is NaN. greatest_of() is the greatest lane, where none is NaN.
+template <class V>
+MK_INLINE V greater(V v, V other) {
+  return v > other ? v : other;
+}
+MK_INLINE f32 greatest_of(f32x16 v) {
+  const auto eight = greater(v.lo, v.hi);
+  const auto four = greater(eight.lo, eight.hi);
+  const auto two = greater(four.lo, four.hi);
+  return greater(two.x, two.y);
+}
+
 // QueryRows is R query rows that go through a KV tile together. `b` has these rows alone. Positions count
 // from the begin of the KV tile.
 template <class C, u32 R>
@@ -164,20 +176,18 @@ struct QueryRows {
       MK_UNROLL
       for (u32 n = 0; n < N; ++n) sum[n] = f32x16(0);
       const u32 whole = a.head_dim / (2 * kVector) * (2 * kVector);
-      const auto add = [&](const auto& add_columns) {
-        MK_UNROLL
-        for (u32 n = 0; n < N; ++n) {
-          const u32 lane = sum_lane(first + n);
-          add_columns(sum[n], q + lane / kAtOnce * kMaxHeadDim, key[lane % kAtOnce]);
-        }
-      };
+      const auto row_of = [&](u32 n) { return q + sum_lane(first + n) / kAtOnce * kMaxHeadDim; };
+      const auto key_of = [&](u32 n) { return key[sum_lane(first + n) % kAtOnce]; };
       MK_ROLLED
-      for (u32 i = 0; i < whole; i += 2 * kVector)
-        add([&](f32x16& to, const f32* row, const char* k) { to = F::add_score(to, row, k, i); });
-      if (a.head_dim != whole)
-        add([&](f32x16& to, const f32* row, const char* k) {
-          to = F::add_last_score(to, row, k, whole, a.head_dim);
-        });
+      for (u32 i = 0; i < whole; i += 2 * kVector) {
+        MK_UNROLL
+        for (u32 n = 0; n < N; ++n) sum[n] = F::add_score(sum[n], row_of(n), key_of(n), i);
+      }
+      if (a.head_dim != whole) {
+        MK_UNROLL
+        for (u32 n = 0; n < N; ++n)
+          sum[n] = F::add_last_score(sum[n], row_of(n), key_of(n), whole, a.head_dim);
+      }
       return join_all<N>(sum);
     }
   }
@@ -215,10 +225,10 @@ struct QueryRows {
     for (u32 p = first; p < end; p += kVector) {
       const u32x16 place_in_seen = kLane + (kv_tile.begin + p - sees.first);
       const f32x16 score = place_in_seen < sees.count ? load<f32x16>(weights + p) * scale : f32x16(kNone);
-      greatest_of_lane = __builtin_elementwise_max(greatest_of_lane, score);
+      greatest_of_lane = greater(score, greatest_of_lane);
       store(weights + p, score);
     }
-    const f32 greatest = __builtin_reduce_max(greatest_of_lane);
+    const f32 greatest = greatest_of(greatest_of_lane);
     for (u32 p = first; p < end; p += kVector) {
       const f32x16 score = load<f32x16>(weights + p);
       const f32x16 mass = score == kNone ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);

@@ -27,7 +27,7 @@ struct alignas(64) UnpackedChunk {
   char weights[kChunkCols * kStripRows * sizeof(f32)];
   StripGroup groups[kChunkCols / kStripRows];  // groups have 16 columns or more
   f32x16 sums[kMaxTokens + kSpareRows];        // of a K slice, by token
-  f32x16 totals[kMaxTokens];
+  f32x16 totals[kMaxTokens + kSpareRows];
 };
 static_assert(sizeof(UnpackedChunk) <= kUnpackedBytes);
 MK_INLINE UnpackedChunk& chunk_of(const Worker& w) {
@@ -68,44 +68,66 @@ struct Ahead {
   u32 stride;
 };
 
-// add_chunk() adds the products of the chunk's `cols` columns, from `col` of the row on, with `Tokens` tokens
-// to their sums. `weights` are the columns as Weights.
+// Part is `cols` columns of a strip, from `col` of a row of x on. `first` and `last` are said of those of a K
+// slice. The last part of a K slice leaves the slice's sums in `totals`: alone, or added to what is there.
+template <class W>
+struct Part {
+  UnpackedChunk& chunk;
+  const char* weights;  // the columns as Weights
+  u32 col, cols;
+  bool first, last, alone;
+  f32x16 row_scales;
+  typename Steps<W::type>::Seen seen;
+
+  MK_INLINE f32x16 sum_before(u32 token) const { return first ? all_lanes(0) : chunk.sums[token]; }
+  MK_INLINE void leave(u32 token, f32x16 sum) const {
+    if (!last) {
+      chunk.sums[token] = sum;
+      return;
+    }
+    if constexpr (W::scaled) sum = fma(sum, row_scales, all_lanes(0));
+    sum = Steps<W::type>::with_nans(sum, seen);
+    chunk.totals[token] = (alone ? all_lanes(0) : chunk.totals[token]) + sum;
+  }
+};
+
+// add_part() adds the products of a part with `Tokens` tokens to their sums.
 template <class W, u32 Tokens>
-MK_INLINE void add_chunk(const UnpackedChunk& chunk, const char* weights, const Rows<W>& rows, u32 token,
-                         u32 col, u32 cols, f32x16* sums, const Ahead& ahead) {
+MK_INLINE void add_part(const Part<W>& p, const Rows<W>& rows, u32 token, const Ahead& ahead) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
   const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
-  const typename S::X* x = rows.of(token) + parts_of(col);
+  const typename S::X* x = rows.of(token) + parts_of(p.col);
   const u32 stride = rows.stride;
-  const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(cols);
-  f32x16 sum[Tokens];
-  MK_UNROLL
-  for (u32 t = 0; t < Tokens; ++t) sum[t] = sums[t];
+  const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(p.cols);
   const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
     _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
       if (i % 2 == 0) __builtin_prefetch(ahead.from + (u64)i * ahead.stride, 0, 2);
-      const Weights w = load<Weights>(weights + (u64)i * sizeof(Weights));
+      const Weights w = load<Weights>(p.weights + (u64)i * sizeof(Weights));
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);
     }
   };
+  f32x16 sum[Tokens];
+  MK_UNROLL
+  for (u32 t = 0; t < Tokens; ++t) sum[t] = p.sum_before(token + t);
   if constexpr (!W::grouped) {
     add(0, sum);
   } else {
-    for (u32 begin = 0, i = 0; begin < parts_of(cols); begin += group, ++i) {
-      const u32 number = col / W::row.group_cols + i;
+    for (u32 begin = 0, i = 0; begin < parts_of(p.cols); begin += group, ++i) {
+      const u32 number = p.col / W::row.group_cols + i;
+      const typename S::Group& with = p.chunk.groups[i];
       typename S::GroupSum of[Tokens];
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(chunk.groups[i], rows.group(token + t, number));
+      for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token + t, number));
       add(begin, of);
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t)
-        sum[t] = S::add_group(sum[t], of[t], chunk.groups[i], rows.group(token + t, number));
+        sum[t] = S::add_group(sum[t], of[t], with, rows.group(token + t, number));
     }
   }
   MK_UNROLL
-  for (u32 t = 0; t < Tokens; ++t) sums[t] = sum[t];
+  for (u32 t = 0; t < Tokens; ++t) p.leave(token + t, sum[t]);
 }
 
 MK_INLINE u32 passes_of(u32 tokens) {
@@ -130,51 +152,43 @@ struct UnpackedProduct {
   u64 strip_bytes;
   u32 from, to;
 
-  // add_k_slice() leaves the sums of a K slice in chunk.sums. `weights` is where its weights begin. The
-  // result is what was seen of them.
-  MK_INLINE typename Steps<W::type>::Seen add_k_slice(const char* weights, u32 k_slice) const {
+  // add_k_slice() adds the sums of a K slice of one strip, which begins at `strip`, to chunk.totals. `alone`
+  // leaves them there alone.
+  __attribute__((noinline)) void add_k_slice(const char* strip, u32 k_slice, bool alone) const {
     typedef Steps<W::type> S;
-    typename S::Seen seen{};
     const u32 cols = rows.padded / kKSlices, passes = passes_of(tokens);
-    for (u32 t = 0; t < tokens + kSpareRows; ++t) chunk.sums[t] = all_lanes(0);
+    Part<W> p{chunk, nullptr, 0, 0, false, false, alone, {}, {}};
+    if constexpr (W::scaled) p.row_scales = row_scales<W>(strip, strip_bytes);
+    const char* weights = strip + k_slice * tile_bytes(W::row, cols);
     for (u32 col = 0; col < cols; col += kChunkCols) {
-      const u32 count = min(kChunkCols, cols - col);
+      p.col = k_slice * cols + col, p.cols = min(kChunkCols, cols - col);
+      p.first = col == 0, p.last = col + p.cols == cols;
       const char* const next =
-          S::as_packed ? weights + count / S::cols * S::bytes : unpack<W>(chunk, weights, count, seen);
-      const char* const columns = S::as_packed ? weights : chunk.weights;
-      const u32 at = k_slice * cols + col, bytes = (u32)(next - weights);
-      const u32 pass_bytes = (bytes + passes - 1) / passes, parts = count / S::cols * S::parts;
+          S::as_packed ? weights + p.cols / S::cols * S::bytes : unpack<W>(chunk, weights, p.cols, p.seen);
+      p.weights = S::as_packed ? weights : chunk.weights;
+      const u32 bytes = (u32)(next - weights), pass_bytes = (bytes + passes - 1) / passes,
+                parts = p.cols / S::cols * S::parts;
       Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};
       weights = next;
       each_pass(tokens, [&](u32 token, u32 size) {
         if (size == kFullPass)
-          add_chunk<W, kFullPass>(chunk, columns, rows, token, at, count, chunk.sums + token, ahead);
+          add_part<W, kFullPass>(p, rows, token, ahead);
         else
-          add_chunk<W, kSmallPass>(chunk, columns, rows, token, at, count, chunk.sums + token, ahead);
+          add_part<W, kSmallPass>(p, rows, token, ahead);
         ahead.from += pass_bytes;
       });
     }
-    return seen;
   }
   // run() calls store(token, sums), or store_slice(k_slice, token, sums), for one strip, which begins at
   // `strip`. Both are those of Product::run().
   template <class Store, class StoreSlice>
   MK_INLINE void run(const char* strip, const Store& store, const StoreSlice& store_slice) const {
-    const u32 cols = rows.padded / kKSlices;
-    const u64 k_slice_bytes = tile_bytes(W::row, cols);
     const bool all = from == 0 && to == kKSlices;
-    for (u32 t = 0; t < tokens; ++t) chunk.totals[t] = all_lanes(0);
     for (u32 k_slice = from; k_slice < to; ++k_slice) {
-      const auto seen = add_k_slice(strip + k_slice * k_slice_bytes, k_slice);
-      for (u32 t = 0; t < tokens; ++t) {
-        f32x16 sum = chunk.sums[t];
-        if constexpr (W::scaled) sum = fma(sum, row_scales<W>(strip, strip_bytes), all_lanes(0));
-        sum = Steps<W::type>::with_nans(sum, seen);
-        if (all)
-          chunk.totals[t] += sum;
-        else
-          store_slice(k_slice, t, sum);
-      }
+      add_k_slice(strip, k_slice, !all || k_slice == 0);
+      if (all) continue;
+      MK_ROLLED
+      for (u32 t = 0; t < tokens; ++t) store_slice(k_slice, t, chunk.totals[t]);
     }
     if (!all) return;
     MK_ROLLED

@@ -5,6 +5,8 @@
 // worker's memory (AS3), which are all memory of the process.
 #pragma once
 
+#include <immintrin.h>
+
 #include "codegen/device/bodies.h"
 
 namespace mk {
@@ -113,6 +115,12 @@ MK_INLINE U bf16_bits(V v) {
 MK_INLINE u16x16 bf16_lanes(f32x16 v) {
   return __builtin_convertvector(bf16_bits<u32x16>(v), u16x16);
 }
+#ifdef __AVX512BF16__
+// dot_lanes() rounds what vdpbf16ps multiplies. Both take numbers below the least normal one for 0.
+MK_INLINE u16x16 dot_lanes(f32x16 v) {
+  return (u16x16)_mm512_cvtneps_pbh((__m512)v);
+}
+#endif
 
 // Values of 16 columns or positions as a cache or a row of activations stores them, as f32.
 template <class C>

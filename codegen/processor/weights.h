@@ -1,8 +1,6 @@
 // The processor multiplies weights of each format in its own way.
 #pragma once
 
-#include <immintrin.h>
-
 #include "codegen/processor/layout.h"
 #include "codegen/processor/vector.h"
 
@@ -239,9 +237,7 @@ struct Bf16Steps : PlainSteps {
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) {
     return (f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)u32x16(x));
   }
-  MK_INLINE static void put(X* to, f32x16 values) {
-    store(to, __builtin_convertvector(bf16_bits<u32x16>(values), u16x16));
-  }
+  MK_INLINE static void put(X* to, f32x16 values) { store(to, dot_lanes(values)); }
 };
 template <>
 struct Steps<WeightType::kBf16> : Bf16Steps, WordSteps<16> {

@@ -81,6 +81,10 @@ uint64_t position_bytes(const Manifest& m) {
   return bytes;
 }
 
+CacheForm best_form(const Manifest& m) {
+  return m.target.starts_with("x86-64") ? CacheForm::kHnd : CacheForm::kNhd;
+}
+
 CacheStrides cache_strides(const Manifest& m, CacheForm form, uint32_t page_size) {
   if (m.caches.empty()) return {};
   const uint64_t vector = vector_bytes(m) * (form == CacheForm::kPacked ? 2 : 1), heads = m.caches[0].heads;

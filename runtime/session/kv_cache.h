@@ -50,6 +50,10 @@ Status check_scales(const Manifest& manifest, std::span<const float> scales);
 // Returns the bytes of keys and values that a request has for each position, over all layers.
 uint64_t position_bytes(const Manifest& manifest);
 
+// Returns the form that suits the manifest's target best. A processor reads the positions of a head one after
+// the other, and its own prefetches follow only what lies together.
+CacheForm best_form(const Manifest& manifest);
+
 // cache_strides() returns the strides of a form. cache_piece_bytes() returns the bytes of all pages of one
 // piece of memory: a cache, or with kPacked a layer. Both functions require a manifest whose caches are
 // alike.

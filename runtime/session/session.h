@@ -23,7 +23,7 @@ namespace mkrt {
 struct CacheOptions {
   uint32_t page_size = 16;  // positions: 16, 32 or 64
   uint32_t pages = 0;       // 0: as many as one request of the whole context needs
-  CacheForm form = CacheForm::kNhd;
+  std::optional<CacheForm> form{};  // none: best_form()
   std::optional<CacheSpace>
       space{};  // the caller's, which must outlive the session; replaces the other options
 };

@@ -76,14 +76,15 @@ Status Session::State::make_cache(const CacheOptions& o) {
     if (Status status = check_page_size(o.page_size); !status.ok()) return status;
     const uint32_t pages =
         o.pages != 0 ? o.pages : static_cast<uint32_t>(pages_for(limits.context, o.page_size));
-    if (o.form == CacheForm::kPacked && manifest.caches.size() % 2 != 0)
+    const CacheForm form = o.form.value_or(best_form(manifest));
+    if (form == CacheForm::kPacked && manifest.caches.size() % 2 != 0)
       return Error{fmt::format("cache: error: {} caches are no pairs to pack", manifest.caches.size())};
-    const uint64_t piece = cache_piece_bytes(manifest, o.form, o.page_size, pages);
-    const uint64_t bytes = piece * manifest.caches.size() / (o.form == CacheForm::kPacked ? 2 : 1);
+    const uint64_t piece = cache_piece_bytes(manifest, form, o.page_size, pages);
+    const uint64_t bytes = piece * manifest.caches.size() / (form == CacheForm::kPacked ? 2 : 1);
     const Result<uint64_t> memory = device->allocate(bytes);
     if (!memory.ok()) return memory.error();
     added.push_back(memory.value());
-    space = place_caches(manifest, o.form, o.page_size, pages, memory.value());
+    space = place_caches(manifest, form, o.page_size, pages, memory.value());
     if (Status status = check_cache(manifest, space); !status.ok()) return status;
     return device->clear(memory.value(), bytes);
   };

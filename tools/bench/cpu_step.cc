@@ -80,13 +80,13 @@ class Program {
     if (Status status = end(); !status.ok()) return status;
     const Manifest& m = session_.manifest();
     const uint32_t of_request = pages_for(context, kPageSize), pages = batch * of_request;
-    const uint64_t bytes = cache_piece_bytes(m, CacheForm::kNhd, kPageSize, pages) * m.caches.size();
+    const uint64_t bytes = cache_piece_bytes(m, best_form(m), kPageSize, pages) * m.caches.size();
     Result<uint64_t> memory = device_.allocate(bytes);
     if (!memory.ok()) return memory.error();
     memory_ = memory.value();
     if (Status status = fill(bytes); !status.ok()) return status;
     CacheOptions options;
-    options.space = place_caches(m, CacheForm::kNhd, kPageSize, pages, memory_);
+    options.space = place_caches(m, best_form(m), kPageSize, pages, memory_);
     if (Status status = session_.use_cache(options); !status.ok()) return status;
 
     kv_len_.assign(batch, static_cast<int32_t>(context));

@@ -52,7 +52,7 @@ uint64_t cache_pages(const Arguments& a) {
 // device frees the memory.
 Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& device) {
   const auto pages = static_cast<uint32_t>(cache_pages(a));
-  const uint64_t bytes = cache_piece_bytes(m, CacheForm::kNhd, kPageSize, pages) * m.caches.size();
+  const uint64_t bytes = cache_piece_bytes(m, best_form(m), kPageSize, pages) * m.caches.size();
   const Result<uint64_t> memory = device.allocate(bytes);
   if (!memory.ok()) return memory.error();
   ManifestWeight values;
@@ -64,7 +64,7 @@ Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& d
     const auto piece = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
     if (Status status = device.write(memory.value() + at, piece); !status.ok()) return status.error();
   }
-  return place_caches(m, CacheForm::kNhd, kPageSize, pages, memory.value());
+  return place_caches(m, best_form(m), kPageSize, pages, memory.value());
 }
 
 // Opens a session with the checkpoint's weights, or with random ones if there is no checkpoint.
