@@ -135,17 +135,23 @@ struct QueryRows {
     for (u32 i = begin / kHalf; i * kHalf < end; ++i) place[i] = r.offset_of(a.cache, tile.begin + i * kHalf);
   }
 
-  // fetch() prefetches position p of a cache to L2, if some row sees it. More lines can be on their way to L2
-  // than to L1.
-  MK_INLINE void fetch(const char* cache, u32 p) const {
+  // fetch() prefetches a head's vector to L2. More lines can be on their way to L2 than to L1.
+  MK_INLINE void fetch(const char* at) const {
     constexpr u32 kLine = 64;
-    if (p >= end) return;
-    const char* at = cache + place[p / kHalf] + p % kHalf * a.cache.position_stride;
     for (u32 byte = 0; byte < a.head_dim * C::bytes; byte += kLine) __builtin_prefetch(at + byte, 0, 2);
   }
-  MK_INLINE void fetch_first(const char* cache) const {
-    MK_ROLLED
-    for (u32 p = begin; p < begin + kAhead; ++p) fetch(cache, p);
+  // The first rows of a row block prefetch for all. Behind the keys come the values, and behind these the
+  // keys of the next KV tile.
+  MK_INLINE void fetch_key(u32 p) const {
+    if (b.first != 0) return;
+    if (p < end) return fetch(plain(a.cache.k) + offset_of_seen(p));
+    if (p - end < end - begin) fetch(plain(a.cache.v) + offset_of_seen(begin + p - end));
+  }
+  MK_INLINE void fetch_value(u32 p) const {
+    if (b.first != 0) return;
+    if (p < end) return fetch(plain(a.cache.v) + offset_of_seen(p));
+    const u32 position = kv_tile.begin + kKvTile + (p - end);
+    if (position < r.kv_len) fetch(plain(a.cache.k) + r.offset_of(a.cache, position));
   }
 
   // offset_of_seen() is where the position next to p that some row sees lies in a cache. Position p must lie
@@ -202,7 +208,7 @@ struct QueryRows {
         const char* key[kAtOnce];
         MK_UNROLL
         for (u32 k = 0; k < kAtOnce; ++k) {
-          fetch(keys, p + k + kAhead);
+          fetch_key(p + k + kAhead);
           key[k] = keys + offset_of_seen(p + k);
         }
         const f32x16 scores = multiply<kVector>(key, 0);
@@ -266,7 +272,7 @@ struct QueryRows {
       const char* value[F::together];
       MK_UNROLL
       for (u32 i = 0; i < F::together; ++i) {
-        if (column == 0) fetch(values, p + i + kAhead);
+        if (column == 0) fetch_value(p + i + kAhead);
         value[i] = values + offset_of_seen(p + i);
       }
       MK_UNROLL
@@ -309,10 +315,10 @@ struct QueryRows {
   }
 
   MK_INLINE void attend() const {
-    fetch_first(plain(a.cache.k));
+    if (kv_tile.first)
+      for (u32 p = begin; p < begin + kAhead; ++p) fetch_key(p);
     put_queries();
     put_scores();
-    fetch_first(plain(a.cache.v));
     Scales scales[R];
     for (u32 row = 0; row < R; ++row) scales[row] = weigh(row);
     add_all_values<kValues / R>(scales, 0);

@@ -186,8 +186,8 @@ typedef enum mkrt_form {
 } mkrt_form;
 
 /* Makes a cache of the session's own with `pages` pages of page_size positions (16, 32 or 64). The
- * contents of the earlier cache are lost. A new session has a cache in MKRT_NHD, whose pages of 16 hold
- * one request of the whole context. Threads: one. */
+ * contents of the earlier cache are lost. A new session has a cache in MKRT_NHD, on a processor in
+ * MKRT_HND, whose pages of 16 hold one request of the whole context. Threads: one. */
 mkrt_status mkrt_make_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, mkrt_form form);
 
 /* Uses the caller's cache in place. `base` has the device address of each of mkrt_caches() caches, layer

@@ -7,12 +7,14 @@
 #include <numeric>
 
 #include "runtime/base/half.h"
+#include "tests/unit/processor/level/bf16_pairs.h"
 #include "tests/unit/processor/worker.h"
 
 namespace mk {
 
 // Form is a storage type of the cache with its bodies. `key_error` bounds the relative error of a stored
-// number.
+// number, and row_error() the relative L2 error of an output row. pairs() says that queries and weights
+// are rounded to bf16.
 struct Form {
   uint32_t bytes;
   uint32_t (*encode)(float);
@@ -22,6 +24,8 @@ struct Form {
   void (*attend)(Worker*, const AttendArgs*, u32, u32, u32, u32, u32);
   double key_error;
   float k_scale = 1, v_scale = 1;
+  bool pairs() const { return kBf16Pairs && attend == mkb_attend_bf16; }
+  double row_error() const { return pairs() ? 1.0 / 256 : 5e-6; }
 };
 inline const Form kForms[] = {
     {4, [](float v) { return std::bit_cast<uint32_t>(v); },
@@ -31,7 +35,6 @@ inline const Form kForms[] = {
     {2, mkrt::f32_to_f16, mkrt::f16_to_f32, kQueryTileRows, mkb_append_f16, mkb_attend_f16, 1.0 / 2048},
     {1, mkrt::f32_to_e4m3, mkrt::e4m3_to_f32, kQueryTileRows, mkb_append_e4m3, mkb_attend_e4m3, 1.0 / 16,
      0.0625f, 0.3f}};
-constexpr double kRowError = 5e-6;  // bound of the relative L2 error of an output row
 
 struct Request {
   uint32_t context, rows;  // positions with the step's rows
@@ -122,13 +125,15 @@ inline std::vector<double> turned(const Case& c, const float* x, const std::vect
 }
 
 // Returns softmax attention of one query row (Vaswani et al. 2017), computed in double. The caches already
-// hold the step's keys and values. A sink is a score without a value (Xiao et al. 2023; gpt-oss 2025).
-inline std::vector<double> reference(const Case& c, const Problem& p, size_t request, uint32_t row,
-                                     uint32_t head) {
+// hold the step's keys and values. A sink is a score without a value (Xiao et al. 2023; gpt-oss 2025). The
+// query is rounded where the form rounds it, and the bound of an error is for weights.
+inline std::vector<double> reference(const Case& c, const Form& form, const Problem& p, size_t request,
+                                     uint32_t row, uint32_t head) {
   const uint32_t g = head / (c.heads / c.kv_heads), token = c.first_row(request) + row,
                  last = p.positions[token], from = c.first_seen(last);
-  const std::vector<double> q =
-      turned(c, &p.q[(size_t{token} * c.heads + head) * c.head_dim], p.q_norm, last);
+  std::vector<double> q = turned(c, &p.q[(size_t{token} * c.heads + head) * c.head_dim], p.q_norm, last);
+  if (form.pairs())
+    for (double& v : q) v = mkrt::bf16_to_f32(mkrt::f32_to_bf16(static_cast<float>(v)));
   const auto at = [&](const std::vector<float>& cache, uint32_t pos) {
     return &cache[(size_t{pos} * c.kv_heads + g) * c.head_dim];
   };
@@ -279,12 +284,13 @@ inline std::vector<float> run(const Case& c, const Form& form, Problem& p, const
 }
 
 // Compares each row of a step with the reference.
-inline void check_rows(const Case& c, const Problem& p, const std::vector<float>& out) {
+inline void check_rows(const Case& c, const Form& form, const Problem& p, const std::vector<float>& out) {
   for (size_t request = 0; request < c.requests.size(); ++request)
     for (uint32_t row = 0; row < c.requests[request].rows; ++row)
       for (uint32_t head = 0; head < c.heads; ++head) {
         const size_t at = (size_t{c.first_row(request) + row} * c.heads + head) * c.head_dim;
-        CHECK(row_error(&out[at], reference(c, p, request, row, head).data(), c.head_dim) < kRowError);
+        const std::vector<double> want = reference(c, form, p, request, row, head);
+        CHECK(row_error(&out[at], want.data(), c.head_dim) < form.row_error());
       }
 }
 
@@ -317,7 +323,7 @@ inline void check_step(const Case& c, const Form& form) {
   const Problem made = make_problem(c);
   Problem p = made, other = made;
   const std::vector<float> out = run(c, form, p);
-  check_rows(c, p, out);
+  check_rows(c, form, p, out);
   check_cache(c, form, p);
   const uint32_t partial = c.window == 0 ? kKvChunk : kKvTile;
   CHECK(run(c, form, other, {64, true, 1, partial}) == out);
