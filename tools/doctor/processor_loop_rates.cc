@@ -47,7 +47,8 @@ Streamed part_of(const ProcessorBench& bench, uint32_t thread) {
   return {bench.memory() + own + thread * bytes, bytes};
 }
 
-// Walk is where a thread is in its part of the memory: which group of pages of which head comes next.
+// Walk is where a thread is in its part of the memory: which group of pages of which head comes next. A page
+// has the positions of a head together, and the loop takes the part of a head as a page of its own.
 struct Walk {
   std::vector<uint32_t> pages;
   uint32_t next = 0, head = 0;
@@ -55,7 +56,8 @@ struct Walk {
   Pages take() {
     Pages taken;
     if (next + taken.size() > pages.size()) next = 0, head = (head + 1) % kHeads;
-    std::copy_n(pages.begin() + next, taken.size(), taken.begin());
+    std::transform(pages.begin() + next, pages.begin() + next + taken.size(), taken.begin(),
+                   [&](uint32_t page) { return page * kHeads + head; });
     next += static_cast<uint32_t>(taken.size());
     return taken;
   }
@@ -100,7 +102,7 @@ Spread streamed_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt
 
 Spread streamed_attention(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
                           bool group) {
-  const uint64_t stride = kHeads * row_bytes(type), page_bytes = kPagePositions * stride;
+  const uint64_t page_bytes = kPagePositions * kHeads * row_bytes(type);
   std::vector<Walk> walks(bench.threads());
   std::mt19937 random(1);
   for (uint32_t i = 0; i < bench.threads(); ++i) {
@@ -112,9 +114,8 @@ Spread streamed_attention(ProcessorBench& bench, const ProcessorLoops& loops, mk
     Walk& walk = walks[i];
     if (walk.pages.size() < ProcessorLoops::kAttendPages) return uint64_t{0};
     const Pages pages = walk.take();
-    const char* keys = part_of(bench, i).begin + walk.head * row_bytes(type);
-    const char* values = keys + walk.pages.size() * page_bytes;
-    return loops.attend(type, group, keys, values, stride, pages.data(), bench.own(i) + kMemory);
+    const char *keys = part_of(bench, i).begin, *values = keys + walk.pages.size() * page_bytes;
+    return loops.attend(type, group, keys, values, row_bytes(type), pages.data(), bench.own(i) + kMemory);
   });
 }
 
