@@ -7,7 +7,8 @@
 
 namespace mk {
 
-MK_INLINE void store_values(const EpilogueArgs& e, u64 at, f32x16 v, u32 count) {
+template <class V>
+MK_INLINE void store_values(const EpilogueArgs& e, u64 at, V v, u32 count) {
   if (e.out_bf16)
     store_part((uint16_t*)plain(e.out) + at, bf16_lanes(v), count);
   else
@@ -50,11 +51,9 @@ MK_INLINE void finish(const ProductArgs& a, u32 strip, u32 token, f32x16 sums, f
       bias.hi = load_part<f32x16>(plain(e.up_bias) + a.first_bias + col, pairs).lo;
       v = fma(sums, all_lanes(scale), bias);
     }
-    const f32x16 gate = activated_lanes(e.gate, v, a.gates);
+    const f32x8 gate = activated_lanes<f32x8>(e.gate, v.lo, a.gates), up = v.hi;
     const bool oai = (a.gates >> (u32)Activation::kSwigluOai & 1) != 0 && e.gate == Activation::kSwigluOai;
-    f32x16 result = oai ? up_oai(v) : v;
-    result.lo = gate.lo * result.hi;
-    return store_values(e, out_row + col, result, pairs);
+    return store_values(e, out_row + col, gate * (oai ? up_oai(up) : up), pairs);
   }
   const u32 col = strip * kStripRows;
   if (col >= e.rows) return;

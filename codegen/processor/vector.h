@@ -14,10 +14,13 @@ namespace mk {
 constexpr u32 kVector = 16;
 
 typedef f32 f32x16 __attribute__((ext_vector_type(16)));
+typedef f32 f32x8 __attribute__((ext_vector_type(8)));
 typedef u32 u32x16 __attribute__((ext_vector_type(16)));
+typedef u32 u32x8 __attribute__((ext_vector_type(8)));
 typedef int32_t i32x16 __attribute__((ext_vector_type(16)));
 typedef int32_t i32x8 __attribute__((ext_vector_type(8)));
 typedef uint16_t u16x16 __attribute__((ext_vector_type(16)));
+typedef uint16_t u16x8 __attribute__((ext_vector_type(8)));
 typedef uint8_t u8x16 __attribute__((ext_vector_type(16)));
 typedef _Float16 f16x16 __attribute__((ext_vector_type(16)));
 
@@ -59,12 +62,13 @@ MK_INLINE V load_part(const T* p, u32 count) {
   return load<V>(values);
 }
 
-// store_part() stores the first `count` of 16 values, at most 16.
+// store_part() stores the first `count` values of a vector, or all where it has fewer.
 template <class T, class V>
 MK_INLINE void store_part(T* to, V v, u32 count) {
-  if (count >= kVector) return store(to, v);
-  if (count == kVector / 2) return store(to, v.lo);
-  T values[kVector];
+  constexpr u32 lanes = sizeof(V) / sizeof(T);
+  if (count >= lanes) return store(to, v);
+  if (count == lanes / 2) return store(to, v.lo);
+  T values[lanes];
   store(values, v);
   for (u32 i = 0; i < count; ++i) to[i] = values[i];
 }
@@ -114,6 +118,9 @@ MK_INLINE U bf16_bits(V v) {
 
 MK_INLINE u16x16 bf16_lanes(f32x16 v) {
   return __builtin_convertvector(bf16_bits<u32x16>(v), u16x16);
+}
+MK_INLINE u16x8 bf16_lanes(f32x8 v) {
+  return __builtin_convertvector(bf16_bits<u32x8>(v), u16x8);
 }
 #ifdef __AVX512BF16__
 // dot_lanes() rounds what vdpbf16ps multiplies. Both take numbers below the least normal one for 0.

@@ -4,18 +4,44 @@
 
 namespace mkrt::emulator {
 
+void Clock::learn(AgentEpoch epoch) {
+  if ((*this)[epoch.agent] >= epoch.clock) return;
+  std::shared_ptr<Part>& part = parts_[epoch.agent / kPart];
+  if (part == nullptr)
+    part = std::make_shared<Part>();
+  else if (part.use_count() > 1)
+    part = std::make_shared<Part>(*part);
+  (*part)[epoch.agent % kPart] = epoch.clock;
+}
+
+void Clock::learn(const Clock& other) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    std::shared_ptr<Part>& mine = parts_[i];
+    const std::shared_ptr<Part>& others = other.parts_[i];
+    if (mine == others || others == nullptr) continue;
+    if (mine == nullptr) {
+      mine = others;
+      continue;
+    }
+    Part joined;
+    for (uint32_t agent = 0; agent < kPart; ++agent)
+      joined[agent] = std::max((*mine)[agent], (*others)[agent]);
+    if (joined == *mine) continue;
+    mine = joined == *others ? others : std::make_shared<Part>(joined);
+  }
+}
+
 ClockRef join(const ClockRef& a, const ClockRef& b) {
   if (a == b || b == nullptr) return a;
   if (a == nullptr) return b;
   auto joined = std::make_shared<Clock>(*a);
-  for (size_t i = 0; i < joined->size(); ++i) (*joined)[i] = std::max((*joined)[i], (*b)[i]);
+  joined->learn(*b);
   return joined;
 }
 
 ClockRef with(const ClockRef& clock, AgentEpoch epoch, uint32_t agents) {
   auto extended = clock != nullptr ? std::make_shared<Clock>(*clock) : std::make_shared<Clock>(agents);
-  uint32_t& known = (*extended)[epoch.agent];
-  known = std::max(known, epoch.clock);
+  extended->learn(epoch);
   return extended;
 }
 

@@ -47,7 +47,7 @@ void Race::synchronise_agents(const std::vector<uint32_t>& agents) {
     if (now.proxied != before.proxied) joined.proxied = join(joined.proxied, now.proxied);
   }
   auto all = joined.all != nullptr ? std::make_shared<Clock>(*joined.all) : std::make_shared<Clock>(agents_);
-  for (uint32_t agent : agents) (*all)[agent] = clock_of(agent);
+  for (uint32_t agent : agents) all->learn({agent, clock_of(agent)});
   joined.all = std::move(all);
   for (uint32_t agent : agents) {
     known_[agent] = joined;

@@ -21,8 +21,8 @@ namespace mkrt {
 
 // CacheOptions describes a session's cache: memory of the caller, or the session's own pages in a form.
 struct CacheOptions {
-  uint32_t page_size = 16;  // positions: 16, 32 or 64
-  uint32_t pages = 0;       // 0: as many as one request of the whole context needs
+  uint32_t page_size = 16;          // positions: 16, 32 or 64
+  uint32_t pages = 0;               // 0: as many as one request of the whole context needs
   std::optional<CacheForm> form{};  // none: best_form()
   std::optional<CacheSpace>
       space{};  // the caller's, which must outlive the session; replaces the other options

@@ -207,6 +207,17 @@ TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") 
         "cache: error: the address of v is 0, expected a multiple of 16 that is not 0");
 }
 
+TEST_CASE("the positions of a head lie together in a processor's own caches") {
+  Manifest m;
+  m.caches.push_back({.name = "k", .element = Element::kBf16, .heads = 8, .head_dim = 128});
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    m.target = target;
+    CHECK(cache_strides(m, best_form(m), 16) == CacheStrides{32768, 256, 4096});
+  }
+  m.target = "sm_90a";
+  CHECK(cache_strides(m, best_form(m), 16) == CacheStrides{32768, 2048, 256});
+}
+
 TEST_CASE("scales of an 8-bit cache are the checkpoint's, 1 where it has none, or the caller's") {
   FakeDevice device;
   Manifest of_e4m3 = manifest();
