@@ -24,6 +24,9 @@ def circumstances():
             "threads": os.cpu_count()}
 
 
+AT_START = circumstances()  # a long run may outlive a commit
+
+
 def spread(values):
     """Median, least and greatest."""
     return {"median": statistics.median(values), "least": min(values), "greatest": max(values), "runs": len(values)}
@@ -35,7 +38,7 @@ def shown(values, unit, digits=1):
 
 
 def finish(name, result, keep):
-    result = {"benchmark": name, **circumstances(), **result}
+    result = {"benchmark": name, **AT_START, **result}
     if keep:
         folder = ROOT / "tools" / "bench" / "results"
         folder.mkdir(exist_ok=True)
