@@ -68,10 +68,10 @@ struct Ahead {
   u32 stride;
 };
 
-// Part is `cols` columns of a strip, from `col` of a row of x on. `first` and `last` are said of those of a K
-// slice. The last part of a K slice leaves the slice's sums in `totals`: alone, or added to what is there.
+// ChunkColumns is `cols` columns of a strip, from `col` of a row of x on. `first` and `last` are said of the
+// chunks of a K slice. The last chunk leaves the slice's sums in `totals`: alone, or added to what is there.
 template <class W>
-struct Part {
+struct ChunkColumns {
   UnpackedChunk& chunk;
   const char* weights;  // the columns as Weights
   u32 col, cols;
@@ -91,32 +91,32 @@ struct Part {
   }
 };
 
-// add_part() adds the products of a part with `Tokens` tokens to their sums.
+// add_chunk() adds the products of a chunk with `Tokens` tokens to their sums.
 template <class W, u32 Tokens>
-MK_INLINE void add_part(const Part<W>& p, const Rows<W>& rows, u32 token, const Ahead& ahead) {
+MK_INLINE void add_chunk(const ChunkColumns<W>& c, const Rows<W>& rows, u32 token, const Ahead& ahead) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
   const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
-  const typename S::X* x = rows.of(token) + parts_of(p.col);
+  const typename S::X* x = rows.of(token) + parts_of(c.col);
   const u32 stride = rows.stride;
-  const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(p.cols);
+  const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(c.cols);
   const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
     _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
       if (i % 2 == 0) __builtin_prefetch(ahead.from + (u64)i * ahead.stride, 0, 2);
-      const Weights w = load<Weights>(p.weights + (u64)i * sizeof(Weights));
+      const Weights w = load<Weights>(c.weights + (u64)i * sizeof(Weights));
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);
     }
   };
   f32x16 sum[Tokens];
   MK_UNROLL
-  for (u32 t = 0; t < Tokens; ++t) sum[t] = p.sum_before(token + t);
+  for (u32 t = 0; t < Tokens; ++t) sum[t] = c.sum_before(token + t);
   if constexpr (!W::grouped) {
     add(0, sum);
   } else {
-    for (u32 begin = 0, i = 0; begin < parts_of(p.cols); begin += group, ++i) {
-      const u32 number = p.col / W::row.group_cols + i;
-      const typename S::Group& with = p.chunk.groups[i];
+    for (u32 begin = 0, i = 0; begin < parts_of(c.cols); begin += group, ++i) {
+      const u32 number = c.col / W::row.group_cols + i;
+      const typename S::Group& with = c.chunk.groups[i];
       typename S::GroupSum of[Tokens];
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token + t, number));
@@ -127,7 +127,7 @@ MK_INLINE void add_part(const Part<W>& p, const Rows<W>& rows, u32 token, const 
     }
   }
   MK_UNROLL
-  for (u32 t = 0; t < Tokens; ++t) p.leave(token + t, sum[t]);
+  for (u32 t = 0; t < Tokens; ++t) c.leave(token + t, sum[t]);
 }
 
 MK_INLINE u32 passes_of(u32 tokens) {
@@ -157,24 +157,24 @@ struct UnpackedProduct {
   __attribute__((noinline)) void add_k_slice(const char* strip, u32 k_slice, bool alone) const {
     typedef Steps<W::type> S;
     const u32 cols = rows.padded / kKSlices, passes = passes_of(tokens);
-    Part<W> p{chunk, nullptr, 0, 0, false, false, alone, {}, {}};
-    if constexpr (W::scaled) p.row_scales = row_scales<W>(strip, strip_bytes);
+    ChunkColumns<W> c{chunk, nullptr, 0, 0, false, false, alone, {}, {}};
+    if constexpr (W::scaled) c.row_scales = row_scales<W>(strip, strip_bytes);
     const char* weights = strip + k_slice * tile_bytes(W::row, cols);
     for (u32 col = 0; col < cols; col += kChunkCols) {
-      p.col = k_slice * cols + col, p.cols = min(kChunkCols, cols - col);
-      p.first = col == 0, p.last = col + p.cols == cols;
+      c.col = k_slice * cols + col, c.cols = min(kChunkCols, cols - col);
+      c.first = col == 0, c.last = col + c.cols == cols;
       const char* const next =
-          S::as_packed ? weights + p.cols / S::cols * S::bytes : unpack<W>(chunk, weights, p.cols, p.seen);
-      p.weights = S::as_packed ? weights : chunk.weights;
+          S::as_packed ? weights + c.cols / S::cols * S::bytes : unpack<W>(chunk, weights, c.cols, c.seen);
+      c.weights = S::as_packed ? weights : chunk.weights;
       const u32 bytes = (u32)(next - weights), pass_bytes = (bytes + passes - 1) / passes,
-                parts = p.cols / S::cols * S::parts;
+                parts = c.cols / S::cols * S::parts;
       Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};
       weights = next;
       each_pass(tokens, [&](u32 token, u32 size) {
         if (size == kFullPass)
-          add_part<W, kFullPass>(p, rows, token, ahead);
+          add_chunk<W, kFullPass>(c, rows, token, ahead);
         else
-          add_part<W, kSmallPass>(p, rows, token, ahead);
+          add_chunk<W, kSmallPass>(c, rows, token, ahead);
         ahead.from += pass_bytes;
       });
     }
