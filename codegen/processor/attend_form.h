@@ -69,9 +69,6 @@ struct Form<Bf16> {
   typedef u32x16 Weights;
   static constexpr u32 together = 2, sums = 16;
 
-  MK_INLINE static f32x16 multiply(f32x16 sum, __m512i a, __m512i b) {
-    return (f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
-  }
   // load_columns() reads up to 32 columns. The others are 0.
   MK_INLINE static __m512i load_columns(const void* p, u32 count) {
     if (count >= 2 * kVector) return _mm512_loadu_si512(p);
@@ -88,8 +85,8 @@ struct Form<Bf16> {
   }
   MK_INLINE static f32x16 add_last_score(f32x16 sum, const f32* q, const char* key, u32 column,
                                          u32 head_dim) {
-    return multiply(sum, _mm512_loadu_si512((const uint16_t*)q + column),
-                    load_columns(key + column * Bf16::bytes, head_dim - column));
+    return add_dots(sum, load<u32x16>((const uint16_t*)q + column),
+                    (u32x16)load_columns(key + column * Bf16::bytes, head_dim - column));
   }
   MK_INLINE static f32x16 put_weights(f32* weights, u32 p, f32x16 v) {
     const u16x16 halves = dot_lanes(v);
@@ -104,7 +101,7 @@ struct Form<Bf16> {
     return {(f32x16)_mm512_unpacklo_epi16(first, second), (f32x16)_mm512_unpackhi_epi16(first, second)};
   }
   MK_INLINE static f32x16 add(f32x16 sum, Weights weights, f32x16 columns) {
-    return multiply(sum, (__m512i)columns, (__m512i)weights);
+    return add_dots(sum, (u32x16)columns, weights);
   }
   MK_INLINE static Columns in_order(Columns v, u32) {
     return {__builtin_shufflevector(v.a, v.b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23),

@@ -91,18 +91,6 @@ struct Scales {
   f32 before, more;
 };
 
-// greater() is `other` where v is NaN. greatest_of() is the greatest lane, where none is NaN.
-template <class V>
-MK_INLINE V greater(V v, V other) {
-  return v > other ? v : other;
-}
-MK_INLINE f32 greatest_of(f32x16 v) {
-  const auto eight = greater(v.lo, v.hi);
-  const auto four = greater(eight.lo, eight.hi);
-  const auto two = greater(four.lo, four.hi);
-  return greater(two.x, two.y);
-}
-
 // QueryRows is R query rows that go through a KV tile together. `b` has these rows alone. Positions count
 // from the begin of the KV tile.
 template <class C, u32 R>

@@ -91,6 +91,18 @@ MK_INLINE f32 sum_of(f32x16 v) {
   return two.x + two.y;
 }
 
+// greater() is `other` where v is NaN. greatest_of() is the greatest lane, where none is NaN.
+template <class V>
+MK_INLINE V greater(V v, V other) {
+  return v > other ? v : other;
+}
+MK_INLINE f32 greatest_of(f32x16 v) {
+  const auto eight = greater(v.lo, v.hi);
+  const auto four = greater(eight.lo, eight.hi);
+  const auto two = greater(four.lo, four.hi);
+  return greater(two.x, two.y);
+}
+
 // exp2_of() is 2^x with a relative error of 2^-22, by the polynomial of mass_of() (runtime/abi/sampling.h).
 // Values below -126.5 give 0. V is f32 or a vector of f32, and U has its bits.
 template <class V, class U>
@@ -123,7 +135,11 @@ MK_INLINE u16x8 bf16_lanes(f32x8 v) {
   return __builtin_convertvector(bf16_bits<u32x8>(v), u16x8);
 }
 #ifdef __AVX512BF16__
-// dot_lanes() rounds what vdpbf16ps multiplies. Both take numbers below the least normal one for 0.
+// add_dots() adds to each lane of `sum` the products of a pair of bf16. dot_lanes() rounds what it
+// multiplies. Both take numbers below the least normal one for 0.
+MK_INLINE f32x16 add_dots(f32x16 sum, u32x16 a, u32x16 b) {
+  return (f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
 MK_INLINE u16x16 dot_lanes(f32x16 v) {
   return (u16x16)_mm512_cvtneps_pbh((__m512)v);
 }

@@ -234,9 +234,7 @@ struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
 struct Bf16Steps : PlainSteps {
   typedef u32 X;
   typedef u32x16 Weights;
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) {
-    return (f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)u32x16(x));
-  }
+  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return add_dots(sum, w, u32x16(x)); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, dot_lanes(values)); }
 };
 template <>

@@ -1,5 +1,6 @@
 """Every benchmark gives these circumstances beside its figures."""
 import datetime
+import functools
 import json
 import os
 import platform
@@ -18,13 +19,12 @@ def processor():
     return platform.machine()
 
 
+@functools.cache
 def circumstances():
+    """Those of the first call: a long run may outlive a commit."""
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return {"date": datetime.date.today().isoformat(), "commit": commit.stdout.strip(), "processor": processor(),
             "threads": os.cpu_count()}
-
-
-AT_START = circumstances()  # a long run may outlive a commit
 
 
 def spread(values):
@@ -38,7 +38,7 @@ def shown(values, unit, digits=1):
 
 
 def finish(name, result, keep):
-    result = {"benchmark": name, **AT_START, **result}
+    result = {"benchmark": name, **circumstances(), **result}
     if keep:
         folder = ROOT / "tools" / "bench" / "results"
         folder.mkdir(exist_ok=True)

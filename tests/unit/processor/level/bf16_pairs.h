@@ -2,7 +2,8 @@
 
 namespace mk {
 
-// Whether the bodies under test multiply pairs of bf16. Attention then rounds queries and weights to bf16.
+// kBf16Pairs says whether the bodies under test multiply pairs of bf16. Attention then rounds queries and
+// weights to bf16.
 extern const bool kBf16Pairs;
 
 }  // namespace mk
