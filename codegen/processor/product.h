@@ -19,20 +19,19 @@ namespace mk {
 // partials_of() is how many partial sums of integers a group's sum is made of, where a strip has `sums` sums.
 // Their order changes no bit.
 //
-// prefetch_bytes() lie between what is multiplied of a strip and what is prefetched of it to L2; 0 leaves
-// strips to the processor's own prefetches. Those follow a strip of integers best if the code's prefetches
-// are near. Several strips take few instructions a line. Codes of E4M3 take many, so that loads of fewer
-// lines overlap.
-constexpr u32 kNearBytes = 1024, kFarBytes = 4096;
+// prefetch_bytes() lie between what is multiplied of a strip and what is prefetched of it to L2. Strips that
+// go together share kStripsAheadBytes. Prefetches take all lines, because the processor's own do not follow
+// the few that others leave. One or two tokens leave weights without codes to the processor's own: 0.
+constexpr u32 kStripsAheadBytes = 8192;
+template <class W>
+MK_INLINE constexpr u32 prefetch_bytes(u32 strips, u32 tokens) {
+  return W::row.coded() || tokens > 2 ? kStripsAheadBytes / strips : 0;
+}
 #ifdef __AVX512F__
 constexpr u32 kGroupTokens = 8;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
   return tokens > 2 && !W::grouped ? 2 : 1;
-}
-template <class W>
-MK_INLINE constexpr u32 prefetch_bytes(u32, u32 tokens) {
-  return Steps<W::type>::exact && tokens <= 2 ? kNearBytes : kFarBytes;
 }
 template <class S>
 MK_INLINE constexpr u32 partials_of(u32 sums) {
@@ -45,11 +44,6 @@ constexpr u32 kGroupTokens = 4;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
   return W::grouped || tokens > 2 ? 1 : tokens == 2 ? 2 : 4;
-}
-template <class W>
-MK_INLINE constexpr u32 prefetch_bytes(u32 strips, u32) {
-  if (strips > 1) return W::scaled ? 2048 : 0;
-  return Steps<W::type>::exact ? kNearBytes : kFarBytes;
 }
 template <class S>
 MK_INLINE constexpr u32 partials_of(u32) {
@@ -156,6 +150,11 @@ struct Rows {
   }
 };
 
+// prefetch_line() prefetches a line to L2. More lines can be on their way to L2 than to L1.
+MK_INLINE void prefetch_line(const char* line) {
+  __builtin_prefetch(line, 0, 2);
+}
+
 // add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sum`. `weights`
 // are those of the first strip, and `x` those of the first token. `with` is what the strips have for the
 // steps, and `seen` what was seen of their codes.
@@ -174,7 +173,7 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s)
       if (ahead != 0 && (S::bytes >= kLineBytes || i % (kLineBytes / S::bytes) == 0))
-        __builtin_prefetch(at + s * strip_bytes + ahead, 0, 2);
+        prefetch_line(at + s * strip_bytes + ahead);
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s) S::see(seen[s], at + s * strip_bytes);
     MK_UNROLL
@@ -213,7 +212,9 @@ MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& r
     typename S::Group with[Strips];
     MK_UNROLL
     for (u32 s = 0; s < Strips; ++s) {
-      with[s] = S::group(at + s * strip_bytes + steps * S::bytes);
+      const char* scales = at + s * strip_bytes + steps * S::bytes;
+      with[s] = S::group(scales);
+      prefetch_line(scales + prefetch_bytes<W>(Strips, Tokens));
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) of[s][t] = S::start(with[s], rows.group(token + t, first + group));
     }
@@ -234,11 +235,11 @@ MK_INLINE f32x16 row_scales(const char* strip, u64 strip_bytes) {
   return W::grouped ? scales : scales * Steps<W::type>::scale;
 }
 
-// touch_scales() reads the lines between the last column of a strip and the strip's end. The processor's own
-// prefetches follow a walk through memory without gaps.
-MK_INLINE void touch_scales(const char* end) {
+// prefetch_gap() prefetches for the lines between a strip's last column and its `end`, which hold the scales
+// of rows.
+MK_INLINE void prefetch_gap(const char* end, u32 ahead) {
   MK_UNROLL
-  for (u32 i = kKSlices; i != 0; --i) __builtin_prefetch(end - i * kStripRows * sizeof(f32), 0, 3);
+  for (u32 i = kKSlices; i != 0; --i) prefetch_line(end - i * kStripRows * sizeof(f32) + ahead);
 }
 
 // multiply() multiplies `Strips` strips with `Tokens` tokens over K slices [from, to). at_end(k_slice, sums)
@@ -274,7 +275,8 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
       sum[i / Tokens][i % Tokens] = S::with_nans(sum[i / Tokens][i % Tokens], seen[i / Tokens]);
     at_end(k_slice, sum);
   }
-  if (W::scaled && to == kKSlices) touch_scales(strips + Strips * strip_bytes);
+  if (W::scaled && to == kKSlices)
+    prefetch_gap(strips + Strips * strip_bytes, prefetch_bytes<W>(Strips, Tokens));
 }
 
 // Product is the product of strips with prepared rows. store(strip, token, sums) gets the sums over all K
