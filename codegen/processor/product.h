@@ -14,7 +14,7 @@ namespace mk {
 // Groups of tokens go through strips together. together() is how many strips then go together, whose sums are
 // kept in registers. One strip of few tokens has few sums, and each multiply-add waits for the one before in
 // its sum. Formats with groups of columns take one strip, because the sums of groups do not wait for each
-// other.
+// other. With AVX-512 all codes do, as unpacking runs beside the multiply-adds.
 //
 // partials_of() is how many partial sums of integers a group's sum is made of, where a strip has `sums` sums.
 // Their order changes no bit.
@@ -31,7 +31,7 @@ MK_INLINE constexpr u32 prefetch_bytes(u32 strips, u32 tokens) {
 constexpr u32 kGroupTokens = 8;
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
-  return tokens > 2 && !W::grouped ? 2 : 1;
+  return tokens > 2 && !W::row.coded() ? 2 : 1;
 }
 template <class S>
 MK_INLINE constexpr u32 partials_of(u32 sums) {

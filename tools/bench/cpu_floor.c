@@ -1,7 +1,15 @@
-// Floors of this processor, as one JSON object: bytes read each second from memory, multiply-adds each second, and the
-// time of a cache line's way between two cores. tools/bench/cpu compiles it with -O3 -march=native -pthread.
+// Floors of this processor: bytes read each second from memory, multiply-adds each second, and the time of a cache line's
+// way between two cores. tools/bench/cpu compiles it with -O3 -march=native -pthread.
 //
-// Usage: cpu_floor THREADS RUNS
+// With RUNS, all floors are printed as one JSON object. With serve, each line of standard input is a request, as in
+// cpu_step.cc, and each answer is a JSON object on one line. The first line of output is what the runs do:
+// {"bytes": ..., "multiply_adds": ...}.
+//
+//   decode RUNS      reads the bytes so many times: {"ms": [...]}
+//   prefill TOKENS   does the multiply-adds once, in bf16 where the processor has it: {"ms": [...]}
+//   begin, end       do nothing: {}
+//
+// Usage: cpu_floor THREADS RUNS|serve
 #define _GNU_SOURCE
 #include <immintrin.h>
 #include <pthread.h>
@@ -119,11 +127,10 @@ static int by_value(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Prints the rate of work that all threads do at once: best and median of `runs`, after one more run to warm up.
-static void print_rate(const char* name, void (*part)(int), double work, int runs) {
+// All threads do their parts at once. The seconds of `runs` runs are sorted. One more run before them warms up.
+static void time_runs(void (*part)(int), int runs, double* seconds) {
   pthread_t ids[kMaxThreads];
   struct crew crews[kMaxThreads];
-  double seconds[kMaxRuns];
   pthread_barrier_init(&gate, NULL, (unsigned)threads + 1);
   for (int t = 0; t < threads; ++t) {
     crews[t] = (struct crew){part, t, runs + 1};
@@ -138,6 +145,11 @@ static void print_rate(const char* name, void (*part)(int), double work, int run
   for (int t = 0; t < threads; ++t) pthread_join(ids[t], NULL);
   pthread_barrier_destroy(&gate);
   qsort(seconds, (size_t)runs, sizeof(double), by_value);
+}
+
+static void print_rate(const char* name, void (*part)(int), double work, int runs) {
+  double seconds[kMaxRuns];
+  time_runs(part, runs, seconds);
   printf("\"%s\": {\"best\": %.4g, \"median\": %.4g, \"least\": %.4g, \"runs\": %d}, ", name, 1e-9 * work / seconds[0],
          1e-9 * work / seconds[runs / 2], 1e-9 * work / seconds[runs - 1], runs);
 }
@@ -170,11 +182,72 @@ static double hop_ns(void) {
   return 1e9 * seconds / (2.0 * (kHops - kHops / 10));
 }
 
+static double bytes_read(void) {
+  return (double)(kBytes / (uint64_t)threads / 256 * 256 * (uint64_t)threads);
+}
+// Multiply-adds of fma_part() or bf16_part(), for each lane of a vector.
+static double vectors_added(void) {
+  return (double)threads * kRounds * kChains;
+}
+#ifdef __AVX512F__
+enum { kLanes = 16 };
+#else
+enum { kLanes = 8 };
+#endif
+
+static void print_floors(int runs) {
+  printf("{");
+  print_rate("read_gb_s", read_part, bytes_read(), runs);
+  print_rate("f32_gmadd_s", fma_part, kLanes * vectors_added(), runs);
+#ifdef __AVX512BF16__
+  print_rate("bf16_gmadd_s", bf16_part, 2 * kLanes * vectors_added(), runs);
+#endif
+  if (usable < 2) {
+    printf("\"hop_ns\": null}\n");
+    return;
+  }
+  double ns[kMaxRuns];
+  for (int r = 0; r < runs; ++r) ns[r] = hop_ns();
+  qsort(ns, (size_t)runs, sizeof(double), by_value);
+  printf("\"hop_ns\": {\"best\": %.1f, \"median\": %.1f, \"greatest\": %.1f, \"runs\": %d}}\n", ns[0], ns[runs / 2],
+         ns[runs - 1], runs);
+}
+
+static void print_ms(void (*part)(int), int runs) {
+  double seconds[kMaxRuns];
+  time_runs(part, runs, seconds);
+  printf("{\"ms\": [");
+  for (int r = 0; r < runs; ++r) printf("%s%.6f", r == 0 ? "" : ", ", 1e3 * seconds[r]);
+  printf("]}\n");
+}
+
+static void answer_requests(void) {
+#ifdef __AVX512BF16__
+  void (*const multiply_add)(int) = bf16_part;
+  const double lanes = 2 * kLanes;
+#else
+  void (*const multiply_add)(int) = fma_part;
+  const double lanes = kLanes;
+#endif
+  printf("{\"bytes\": %.0f, \"multiply_adds\": %.0f}\n", bytes_read(), lanes * vectors_added());
+  fflush(stdout);
+  char line[256];
+  for (int runs = 0; fgets(line, sizeof line, stdin) != NULL; fflush(stdout)) {
+    if (sscanf(line, "decode %d", &runs) == 1 && runs > 0)
+      print_ms(read_part, runs < kMaxRuns ? runs : kMaxRuns);
+    else if (strncmp(line, "prefill", 7) == 0)
+      print_ms(multiply_add, 1);
+    else
+      printf("{}\n");
+  }
+}
+
 int main(int argc, char** argv) {
+  const int serves = argc == 3 && strcmp(argv[2], "serve") == 0;
   threads = argc == 3 ? atoi(argv[1]) : 0;
-  const int runs = argc == 3 ? atoi(argv[2]) : 0;
+  const int runs = serves ? 1 : argc == 3 ? atoi(argv[2]) : 0;
   if (threads < 1 || threads > kMaxThreads || runs < 1 || runs > kMaxRuns)
-    return fputs("usage: cpu_floor THREADS RUNS\n", stderr), 1;
+    return fputs("usage: cpu_floor THREADS RUNS|serve\n", stderr), 1;
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return perror("sched_getaffinity"), 1;
   for (int i = 0; i < CPU_SETSIZE; ++i)
@@ -183,26 +256,9 @@ int main(int argc, char** argv) {
   if (buffer == MAP_FAILED) return perror("mmap"), 1;
   madvise(buffer, kBytes, MADV_HUGEPAGE);
   memset(buffer, 1, kBytes);
-
-  printf("{");
-  print_rate("read_gb_s", read_part, (double)(kBytes / (uint64_t)threads / 256 * 256 * (uint64_t)threads), runs);
-  const double rounds = (double)threads * kRounds * kChains;
-#ifdef __AVX512F__
-  print_rate("f32_gmadd_s", fma_part, 16 * rounds, runs);
-#else
-  print_rate("f32_gmadd_s", fma_part, 8 * rounds, runs);
-#endif
-#ifdef __AVX512BF16__
-  print_rate("bf16_gmadd_s", bf16_part, 32 * rounds, runs);
-#endif
-  if (usable < 2) {
-    printf("\"hop_ns\": null}\n");
-  } else {
-    double ns[kMaxRuns];
-    for (int r = 0; r < runs; ++r) ns[r] = hop_ns();
-    qsort(ns, (size_t)runs, sizeof(double), by_value);
-    printf("\"hop_ns\": {\"best\": %.1f, \"median\": %.1f, \"greatest\": %.1f, \"runs\": %d}}\n", ns[0], ns[runs / 2],
-           ns[runs - 1], runs);
-  }
+  if (serves)
+    answer_requests();
+  else
+    print_floors(runs);
   return 0;
 }
