@@ -36,6 +36,9 @@ MK_INLINE void keep_best_logit(const EpilogueArgs& e, u32 strip, u32 token, u32 
   plain(e.best_index)[at] = strip * kStripRows + best;
 }
 
+// Tokens follow each other in an epilogue. Their rows lie too far apart for the processor's own prefetches.
+constexpr u32 kRowsAhead = 8;
+
 // finish() writes what a product makes of the sums of a strip's rows for a token. `scale` is what the sums
 // still lack.
 MK_INLINE void finish(const ProductArgs& a, u32 strip, u32 token, f32x16 sums, f32 scale) {
@@ -58,6 +61,7 @@ MK_INLINE void finish(const ProductArgs& a, u32 strip, u32 token, f32x16 sums, f
   const u32 col = strip * kStripRows;
   if (col >= e.rows) return;
   const u32 count = min(kStripRows, e.rows - col);
+  if (e.residual) __builtin_prefetch(plain(e.residual) + (u64)(token + kRowsAhead) * e.out_cols + col);
   f32x16 more = all_lanes(0);
   if (e.bias) more = load_part<f32x16>(plain(e.bias) + a.first_bias + col, count);
   if (e.residual) more += load_part<f32x16>(plain(e.residual) + (u64)token * e.out_cols + col, count);

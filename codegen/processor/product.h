@@ -80,9 +80,10 @@ MK_INLINE u64 strip_bytes_of(const ProductArgs& a, const WeightFormat& format) {
 MK_INLINE f32 norm_scale(const ProductArgs& a, u32 row) {
   const EpilogueArgs& e = *plain(a.epilogue);
   const f32* parts = plain(e.sum_squares) + (u64)row * e.sumsq_partials;
-  f32 sum = 0;
-  for (u32 i = 0; i < e.sumsq_partials; ++i) sum += parts[i];
-  return mk_rsqrt(sum / (f32)a.cols + e.eps);
+  f32x16 sums = all_lanes(0);
+  for (u32 i = 0; i < e.sumsq_partials; i += kVector)
+    sums += load_part<f32x16>(parts + i, e.sumsq_partials - i);
+  return mk_rsqrt(sum_of(sums) / (f32)a.cols + e.eps);
 }
 
 // Rows are the rows of x as steps take them, in the worker's memory: normalised, and 0 past the last column.
@@ -110,6 +111,11 @@ struct Rows {
       return load<RowGroup>(of(token) + words() + number * S::row_group_words);
   }
 
+  // copy() takes a row of bf16 as it is.
+  MK_INLINE void copy(X* to, const uint16_t* from, u32 cols) const {
+    for (u32 col = 0; col < padded; col += kVector)
+      store((uint16_t*)to + col, load_part<u16x16>(from + col, col < cols ? cols - col : 0));
+  }
   // put() takes row `row` of x as that of a token.
   MK_INLINE void put(const Worker& w, const ProductArgs& a, u32 token, u32 row) const {
     const EpilogueArgs& e = *plain(a.epilogue);
@@ -128,6 +134,8 @@ struct Rows {
       thread_of(w).scale[token] = norm_scale(a, row);
     }
     X* to = rows + (u64)token * stride;
+    if constexpr (S::bf16_pairs)
+      if (a.x_bf16 && !a.normed) return copy(to, (const uint16_t*)from, a.cols);
     for (u32 begin = 0; begin < padded; begin += together) {
       f32x16 values[together / kVector];
       MK_UNROLL

@@ -31,8 +31,9 @@ struct PlainSteps {
   typedef f32x16 GroupSum;
   static constexpr f32 scale = 1;
   static constexpr u32 row_group_words = 0;
-  static constexpr bool exact = false;      // sums of a group are the same in any order
-  static constexpr bool as_packed = false;  // load() reads a part as it lies there
+  static constexpr bool exact = false;       // sums of a group are the same in any order
+  static constexpr bool as_packed = false;   // load() reads a part as it lies there
+  static constexpr bool bf16_pairs = false;  // X are pairs of bf16, in the order of the columns
   MK_INLINE static void see(Seen&, const char*) {}
   MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen&) { return sum; }
   // start() is what the sum of a group of columns begins with. add_group() adds such a sum, times the scales.
@@ -234,6 +235,7 @@ struct CodeSteps<Type, CodeType::kE2m1, 4> : IntegerSteps, WordSteps<4> {
 struct Bf16Steps : PlainSteps {
   typedef u32 X;
   typedef u32x16 Weights;
+  static constexpr bool bf16_pairs = true;
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return add_dots(sum, w, u32x16(x)); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, dot_lanes(values)); }
 };
