@@ -1,8 +1,19 @@
 #include "runtime/emulator/clock.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace mkrt::emulator {
+
+bool Clock::knows_all(uint32_t first, uint32_t agents, uint32_t clock) const {
+  static_assert(kPart % 32 == 0);
+  const Part* part = parts_[first / kPart].get();
+  if (part == nullptr) return clock == 0;
+  const uint32_t* epochs = part->data() + first % kPart;
+  for (; agents != 0; agents &= agents - 1)
+    if (epochs[std::countr_zero(agents)] < clock) return false;
+  return true;
+}
 
 void Clock::learn(AgentEpoch epoch) {
   if ((*this)[epoch.agent] >= epoch.clock) return;

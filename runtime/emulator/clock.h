@@ -25,11 +25,15 @@ class Clock {
     const Part* part = parts_[agent / kPart].get();
     return part == nullptr ? 0 : (*part)[agent % kPart];
   }
+  // Tells whether agents are known up to `clock`: those of the 32 from `first` on whose bits are set. `first` is
+  // a multiple of 32.
+  bool knows_all(uint32_t first, uint32_t agents, uint32_t clock) const;
   void learn(AgentEpoch epoch);
   void learn(const Clock& other);  // a clock of as many agents
 
  private:
-  static constexpr uint32_t kPart = 256;  // about the threads of a worker
+  // A worker has 256 threads or more. A part is small enough for the fast lists of malloc().
+  static constexpr uint32_t kPart = 128;
   using Part = std::array<uint32_t, kPart>;
   std::vector<std::shared_ptr<Part>> parts_;  // null: nothing is known
 };

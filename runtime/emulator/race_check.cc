@@ -52,10 +52,11 @@ bool Race::ordered(const Actor& actor, AgentEpoch earlier) const {
 }
 
 bool Race::all_ordered(const Actor& actor, const Read& read) const {
-  for (uint32_t lanes = read.lanes; lanes != 0; lanes &= lanes - 1)
-    if (!ordered(actor, {read.warp * kLanes + static_cast<uint32_t>(std::countr_zero(lanes)), read.clock}))
-      return false;
-  return true;
+  const auto own = [&](uint32_t agent) { return agent / kLanes == read.warp ? 1u << agent % kLanes : 0; };
+  const uint32_t others = read.lanes & ~own(actor.knower) & ~own(actor.epoch.agent);
+  if (others == 0) return true;
+  const ClockRef& known = known_[actor.knower].all;
+  return known != nullptr && known->knows_all(read.warp * kLanes, others, read.clock);
 }
 
 void Race::touch(const Actor& actor, const void* p, uint32_t bytes) {
@@ -75,7 +76,7 @@ void Race::touch(const Actor& actor, const void* p, uint32_t bytes) {
       cell.write_site = actor.site;
       cell.write_bytes = mask;
       cell.read = {};
-      cell.reads.reset();
+      if (cell.reads != nullptr) cell.reads->clear();
     }
   }
 }
