@@ -11,7 +11,7 @@ namespace mkc {
 void simplify_bodies(llvm::Module& module);
 
 // Optimises kernels for a machine, with simplified bodies inlined. Requires that all functions except the
-// kernels are internal. `quick` takes a third less time and leaves slower code.
+// kernels are internal. `quick` calls the bodies: it takes less time and leaves slower code.
 void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick = false);
 
 }  // namespace mkc
