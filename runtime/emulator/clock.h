@@ -25,8 +25,8 @@ class Clock {
     const Part* part = parts_[agent / kPart].get();
     return part == nullptr ? 0 : (*part)[agent % kPart];
   }
-  // Tells whether agents are known up to `clock`: those of the 32 from `first` on whose bits are set. `first` is
-  // a multiple of 32.
+  // Tells whether agents are known up to `clock`: those of the 32 from `first` on whose bits are set. `first`
+  // is a multiple of 32.
   bool knows_all(uint32_t first, uint32_t agents, uint32_t clock) const;
   void learn(AgentEpoch epoch);
   void learn(const Clock& other);  // a clock of as many agents
