@@ -64,4 +64,12 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
   run_pipeline(module, &machine, quick ? kQuick : kOptimise);
 }
 
+void sanitize_threads([[maybe_unused]] llvm::Module& module) {
+#if __has_feature(thread_sanitizer)
+  for (llvm::Function& f : module)
+    if (!f.isDeclaration()) f.addFnAttr(llvm::Attribute::SanitizeThread);
+  run_pipeline(module, nullptr, "tsan-module,function(tsan)");
+#endif
+}
+
 }  // namespace mkc

@@ -14,4 +14,8 @@ void simplify_bodies(llvm::Module& module);
 // kernels are internal. `quick` calls the bodies: it takes less time and leaves slower code.
 void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick = false);
 
+// Makes the thread sanitizer see what the module does, in a build of mkc with that sanitizer. Other builds
+// leave the module as it is.
+void sanitize_threads(llvm::Module& module);
+
 }  // namespace mkc

@@ -45,6 +45,7 @@ std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Sche
   std::unique_ptr<llvm::Module> module =
       make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines, {target.libraries});
   optimise(*module, machine, quick);
+  sanitize_threads(*module);
   return module;
 }
 

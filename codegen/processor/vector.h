@@ -35,15 +35,32 @@ MK_INLINE T* plain(AS3 T* p) {
   return (T*)p;
 }
 
+// will_read() and will_write() tell the thread sanitizer of vectors in memory, which it does not see itself.
+#if __has_feature(thread_sanitizer)
+extern "C" void __tsan_read_range(void* p, unsigned long bytes) noexcept;
+extern "C" void __tsan_write_range(void* p, unsigned long bytes) noexcept;
+MK_INLINE void will_read(const void* p, u32 bytes) {
+  __tsan_read_range((void*)p, bytes);
+}
+MK_INLINE void will_write(void* p, u32 bytes) {
+  __tsan_write_range(p, bytes);
+}
+#else
+MK_INLINE void will_read(const void*, u32) {}
+MK_INLINE void will_write(void*, u32) {}
+#endif
+
 // load() and store() need no alignment.
 template <class V>
 MK_INLINE V load(const void* p) {
   V v;
+  will_read(p, sizeof v);
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
 template <class V>
 MK_INLINE void store(void* p, V v) {
+  will_write(p, sizeof v);
   __builtin_memcpy(p, &v, sizeof v);
 }
 
