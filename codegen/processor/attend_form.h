@@ -71,7 +71,8 @@ struct Form<Bf16> {
 
   // load_columns() reads up to 32 columns. The others are 0.
   MK_INLINE static __m512i load_columns(const void* p, u32 count) {
-    if (count >= 2 * kVector) return _mm512_loadu_si512(p);
+    if (count >= 2 * kVector) return (__m512i)load<u32x16>(p);
+    will_read(p, count * Bf16::bytes);
     return _mm512_maskz_loadu_epi16((1u << count) - 1, p);
   }
   MK_INLINE static void put_query(f32* q, u32 head_dim) {

@@ -123,10 +123,10 @@ struct QueryRows {
     for (u32 i = begin / kHalf; i * kHalf < end; ++i) place[i] = r.offset_of(a.cache, tile.begin + i * kHalf);
   }
 
-  // fetch() prefetches a head's vector to L2. More lines can be on their way to L2 than to L1.
+  // fetch() prefetches a head's vector.
   MK_INLINE void fetch(const char* at) const {
     constexpr u32 kLine = 64;
-    for (u32 byte = 0; byte < a.head_dim * C::bytes; byte += kLine) __builtin_prefetch(at + byte, 0, 2);
+    for (u32 byte = 0; byte < a.head_dim * C::bytes; byte += kLine) prefetch_line(at + byte);
   }
   // The first rows of a row block prefetch for all. Behind the keys come the values, and behind these the
   // keys of the next KV tile.

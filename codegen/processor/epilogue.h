@@ -36,7 +36,8 @@ MK_INLINE void keep_best_logit(const EpilogueArgs& e, u32 strip, u32 token, u32 
   plain(e.best_index)[at] = strip * kStripRows + best;
 }
 
-// Tokens follow each other in an epilogue. Their rows lie too far apart for the processor's own prefetches.
+// kRowsAhead is how many tokens ahead finish() prefetches residuals. Rows of tokens lie too far apart for the
+// processor's own prefetches.
 constexpr u32 kRowsAhead = 8;
 
 // finish() writes what a product makes of the sums of a strip's rows for a token. `scale` is what the sums

@@ -158,11 +158,6 @@ struct Rows {
   }
 };
 
-// prefetch_line() prefetches a line to L2. More lines can be on their way to L2 than to L1.
-MK_INLINE void prefetch_line(const char* line) {
-  __builtin_prefetch(line, 0, 2);
-}
-
 // add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sum`. `weights`
 // are those of the first strip, and `x` those of the first token. `with` is what the strips have for the
 // steps, and `seen` what was seen of their codes.

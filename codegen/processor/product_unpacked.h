@@ -102,7 +102,7 @@ MK_INLINE void add_chunk(const ChunkColumns<W>& c, const Rows<W>& rows, u32 toke
   const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(c.cols);
   const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
     _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
-      if (i % 2 == 0) __builtin_prefetch(ahead.from + (u64)i * ahead.stride, 0, 2);
+      if (i % 2 == 0) prefetch_line(ahead.from + (u64)i * ahead.stride);
       const Weights w = load<Weights>(c.weights + (u64)i * sizeof(Weights));
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);

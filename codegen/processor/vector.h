@@ -64,6 +64,11 @@ MK_INLINE void store(void* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+// prefetch_line() prefetches a line to L2. More lines can be on their way to L2 than to L1.
+MK_INLINE void prefetch_line(const char* line) {
+  __builtin_prefetch(line, 0, 2);
+}
+
 // load_part() reads the first `count` of 16 values of type T, at most 16. The others are 0. Gates have half
 // of a vector.
 template <class V, class T>

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 namespace mkrt::emulator {
@@ -44,6 +45,17 @@ TEST_CASE("joins and epochs change the new clock alone, whatever parts clocks sh
     if (round % 100 == 0)
       for (size_t i = 0; i < clocks.size(); ++i) check_equal(clocks[i], plain[i]);
   }
+  std::array<uint32_t, 2> answers{};
+  for (uint32_t round = 0; round < 3000; ++round) {
+    const uint32_t a = below(8), first = below(kAgents / 32) * 32, clock = below(30);
+    const uint32_t agents = random() & random() & random();
+    bool all = true;
+    for (uint32_t i = 0; i < 32; ++i) all &= (agents >> i & 1) == 0 || plain[a][first + i] >= clock;
+    if (clocks[a] != nullptr) CHECK(clocks[a]->knows_all(first, agents, clock) == all);
+    ++answers[all];
+  }
+  CHECK(answers[0] > 100);
+  CHECK(answers[1] > 100);
   CHECK(knows(with(nullptr, {3, 7}, kAgents), {3, 7}));
   CHECK_FALSE(knows(with(nullptr, {3, 7}, kAgents), {3, 8}));
   CHECK_FALSE(knows(nullptr, {3, 1}));
