@@ -219,6 +219,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
     return;
   }
   const Share tasks = share(id, record, segment);
+  if (takes_experts_whole(id)) return for_each_expert(id, tasks, visit);
   const bool in_blocks = multiplies_in_blocks(grid(id));
   llvm::Value* max = e_.constant(1);
   if (in_blocks) {
@@ -241,6 +242,19 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
     visit({task, count}, e_.ir.CreateICmpEQ(task, tasks.first));
     return count;
   });
+}
+
+void TaskCode::for_each_expert(GridId id, const Share& share,
+                               const std::function<void(const TaskBlock&, llvm::Value*)>& visit) {
+  llvm::Value *active_experts = tasks_within(id, 1), *count = e_.ir.CreateSub(share.last, share.first);
+  e_.loop(e_.constant(0), e_.ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, active_experts, count),
+          [&](llvm::Value* expert) {
+            llvm::Value* first = e_.ir.CreateAdd(share.first, expert);
+            e_.striding_loop(first, share.last, [&](llvm::Value* task) {
+              visit({task, e_.constant(1)}, e_.ir.CreateICmpEQ(task, share.first));
+              return active_experts;
+            });
+          });
 }
 
 void TaskCode::for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value*)>& visit) {

@@ -72,6 +72,11 @@ class TaskCode {
   // the segment.
   void for_each_block(const BodyCall& call, llvm::Value* segment,
                       const std::function<void(const TaskBlock& tasks, llvm::Value* first)>& visit);
+  // A worker without a loader takes all its tasks of an active expert together, whose weights follow each
+  // other in memory. The expert's rows are then prepared once.
+  bool takes_experts_whole(GridId id) const { return !engines_.loader && grid(id).body == BodyKind::kExpert; }
+  void for_each_expert(GridId id, const Share& share,
+                       const std::function<void(const TaskBlock& tasks, llvm::Value* first)>& visit);
   void for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value* task)>& visit);
   // Returns the next claimed task, on the consumer threads. The value is `tasks` or greater once none is
   // left.

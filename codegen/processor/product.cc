@@ -37,12 +37,13 @@ MK_INLINE void multiply_tasks(const Worker& w, const ProductArgs& a, u32 task, u
       [&](u32 s, u32 k_slice, u32 token, f32x16 sums) { store(sums_at(e, a, s, k_slice, token), sums); });
 }
 
-// run_expert() multiplies the strips of a task with the rows of its active expert. A worker that has given up
+// run_expert() multiplies the strips of a task with the rows of its active expert. Consecutive tasks of an
+// expert share prepared rows. A worker that has given up
 // a wait may run ahead of route. The expert's number may then be any, so the task is left out.
 template <class W>
 MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 active_expert) {
   if (w.gave_up()) return;
-  const Thread& t = thread_of(w);
+  Thread& t = thread_of(w);
   ProductArgs p = a.product;
   p.tokens = min(t.expert_begin[active_expert + 1] - t.expert_begin[active_expert], a.product.tokens);
   const u32 begin = min(t.expert_begin[active_expert], a.rows - p.tokens), first = block * a.strips,
@@ -50,9 +51,12 @@ MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 a
   p.first_out = begin;
   if (p.biased_experts)
     p.first_bias = min(a.expert[active_expert], p.biased_experts - 1) * plain(p.epilogue)->out_cols;
-  const Rows<W> rows(w, p);
-  for (u32 i = 0; i < p.tokens; ++i)
-    rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);
+  if (t.prepared_expert != active_expert) {
+    const Rows<W> rows(w, p);
+    for (u32 i = 0; i < p.tokens; ++i)
+      rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);
+    t.prepared_expert = active_expert;
+  }
   const u64 expert_bytes = p.strips * strip_bytes_of(p, W::row);
   const Product<W> product(w, p, t.streamed + a.expert[active_expert] * expert_bytes, 0, kKSlices);
   multiply_all(
@@ -95,6 +99,7 @@ MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts)
   u32* begin = thread_of(*w).expert_begin;
   for (u32 i = 0; i < active_experts; ++i) begin[i] = a->active_expert_begin[i];
   begin[active_experts] = a->rows;
+  thread_of(*w).prepared_expert = kNoExpert;
 }
 
 #define MK_EXPERT(name, type)                                                                    \

@@ -10,6 +10,8 @@
 
 namespace mk {
 
+constexpr u32 kNoExpert = ~0u;
+
 // Thread is what a worker of the processor has beside Worker.
 struct alignas(64) Thread {
   const char* streamed;  // the streamed operand of the task at hand
@@ -18,6 +20,7 @@ struct alignas(64) Thread {
   EpilogueArgs epilogue[kEndsDepth];
   f32 scale[kMaxTokens];  // [row]: what a product's sums lack (product.h)
   u32 expert_begin[kMaxExperts + 1];
+  u32 prepared_expert;  // the active expert whose rows rows_of() has; kNoExpert at a segment's start
 };
 constexpr u32 kThreadOffset = kBarrierBytes + kListBytes + kScratchBytes;
 constexpr u32 kUnpackedOffset = kThreadOffset + (sizeof(Thread) + 63) / 64 * 64;

@@ -72,8 +72,10 @@ struct Problem {
 };
 
 struct RunOptions {
-  bool gives_up = false;  // the worker has given up a wait
-  bool bf16 = false;      // out is bf16
+  bool gives_up = false;       // the worker has given up a wait
+  bool bf16 = false;           // out is bf16
+  bool by_expert = false;      // tasks of an expert follow each other
+  bool after_another = false;  // a segment of other rows ends with the expert that comes first
 };
 
 std::vector<float> run(const Problem& p, const RunOptions& options = {}) {
@@ -98,10 +100,20 @@ std::vector<float> run(const Problem& p, const RunOptions& options = {}) {
   a.rows = p.rows();
   a.strips = p.c.strips, a.gather_rows = p.c.gather;
   mkd_stream(w, global(p.packed.data()));
-  mkb_expert_rows(w, &a, p.choices.active());
-  for (u32 block = 0; block * a.strips < a.product.strips; ++block)
-    for (u32 active = 0; active < p.choices.active(); ++active)
-      bodies_of(m.type).expert(w, &a, block, active);
+  const auto task = [&](u32 block, u32 active) { bodies_of(m.type).expert(w, &a, block, active); };
+  const u32 active_experts = p.choices.active(), blocks = (a.product.strips + a.strips - 1) / a.strips;
+  if (options.after_another) {
+    const std::vector<float> others = random_floats(p.x.f32s.size(), 9, 5);
+    const auto x = a.product.x;
+    a.product.x = global(others.data());
+    mkb_expert_rows(w, &a, active_experts);
+    task(0, 0);
+    a.product.x = x;
+  }
+  mkb_expert_rows(w, &a, active_experts);
+  for (u32 outer = 0; outer < (options.by_expert ? active_experts : blocks); ++outer)
+    for (u32 inner = 0; inner < (options.by_expert ? blocks : active_experts); ++inner)
+      options.by_expert ? task(inner, outer) : task(outer, inner);
   return {out.values.begin(), out.values.begin() + static_cast<ptrdiff_t>(out.size)};
 }
 
@@ -181,6 +193,22 @@ TEST_CASE("bits do not depend on the strips of a task") {
         CHECK(run(p) == alone);
       }
     }
+}
+
+TEST_CASE("bits do not depend on whether an expert's tasks follow each other") {
+  for (const FormatBodies& format : kFormats)
+    for (const bool gather : {true, false})
+      for (const u32 tokens : {1u, 2u, 30u}) {
+        const Problem p({Input::kScaled, tokens, 2, 112, 200, Activation::kSilu, gather}, format.type, 1);
+        CHECK(run(p, {.by_expert = true}) == run(p));
+      }
+}
+
+TEST_CASE("a segment prepares the rows of its first expert anew") {
+  for (const FormatBodies& format : kFormats) {
+    const Problem p({Input::kF32, 6, 2, 40, 130}, format.type, 3);
+    CHECK(run(p, {.by_expert = true, .after_another = true}) == run(p));
+  }
 }
 
 TEST_CASE("a worker that has given up a wait runs no expert, because experts may have any number") {
