@@ -17,6 +17,7 @@
 #include "codegen/link.h"
 #include "codegen/optimise.h"
 #include "codegen/scaffold.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 namespace {
