@@ -147,6 +147,9 @@ class EmulatorDevice final : public Device {
         reinterpret_cast<const uint32_t*>(session_->counters) + (step_->serial + step) % 2 * cells;
     if (const std::optional<WrongCount> wrong = find_wrong_count(expected, {bank, cells}))
       return end_with(wrong->found, "in " + counter_name(wrong->counter), wrong->expected);
+    // Workers do not arrive at the end of a launch's last step.
+    const uint32_t arrivals = session_->workers * std::min(steps_begun_, step_->steps - 1);
+    if (step_->arrived != arrivals) return end_with(step_->arrived, "arrivals of workers", arrivals);
     if (const std::optional<TaskRuns::Wrong> wrong = runs_.find_wrong(expected.tasks))
       end_with(wrong->runs,
                fmt::format("runs of task {}[{}]", manifest_.grids[wrong->grid].name, wrong->task),

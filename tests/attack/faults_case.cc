@@ -1,5 +1,6 @@
 #include "tests/attack/faults_case.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -56,6 +57,11 @@ uint32_t pick(Dice& dice, const std::vector<uint32_t>& of) {
   return of[dice.below(of.size())];
 }
 
+uint32_t pick_ticket_or_log(Dice& dice, const Fixture& fixture) {
+  const uint64_t at = dice.below(fixture.tickets.size() + fixture.logs.size());
+  return at < fixture.tickets.size() ? fixture.tickets[at] : fixture.logs[at - fixture.tickets.size()];
+}
+
 bool has_place(const Fixture& fixture, const FaultKind& kind, uint32_t launch) {
   const std::vector<Feed>& feeds = fixture.of.feeds;
   if (counted(fixture.counts[launch], kind.place) == 0) return false;
@@ -64,7 +70,7 @@ bool has_place(const Fixture& fixture, const FaultKind& kind, uint32_t launch) {
     case ChangedWord::kCell:
       return true;
     case ChangedWord::kTicketOrLog:
-      return !fixture.others.empty();
+      return !fixture.tickets.empty() || !fixture.logs.empty();
     case ChangedWord::kArrivals:  // nobody looks at arrivals in a launch of one step
       return fixture.counts.size() == feeds.size() && feeds[launch].samples > 1;
   }
@@ -124,12 +130,15 @@ FaultCase make_fault(const Fixture& fixture, uint64_t seed, uint64_t number) {
   if (kind.word != ChangedWord::kNone) {
     const uint32_t bank = dice.below(2) != 0 ? fixture.counters : 0;
     if (kind.word == ChangedWord::kCell) d.word = bank + pick(dice, fixture.cells);
-    if (kind.word == ChangedWord::kTicketOrLog) d.word = bank + pick(dice, fixture.others);
+    if (kind.word == ChangedWord::kTicketOrLog) d.word = bank + pick_ticket_or_log(dice, fixture);
     if (kind.word == ChangedWord::kArrivals) d.word = 2 * fixture.counters;
     change(dice, d);
   }
-  // The race detector alone knows that bytes were not there.
-  c.race = kind.kind == Kind::kEarly || dice.one_in(3);
+  // The race detector alone knows that bytes were not there, or that a cell was not complete whose number a
+  // log got early.
+  const bool in_log = kind.word == ChangedWord::kTicketOrLog &&
+                      std::ranges::find(fixture.logs, d.word % fixture.counters) != fixture.logs.end();
+  c.race = kind.kind == Kind::kEarly || in_log || dice.one_in(3);
   c.device_seed = dice.one_in(8) ? 0 : 1 + dice.below(1'000'000);
   return c;
 }

@@ -163,14 +163,18 @@ mkrt::Status feed_one(mkrt::Session& session) {
 
 namespace {
 
-// Sorts counters into cells of events and others.
+// Sorts counters into cells of events, logs of completed cells, and tickets.
 void sort_counters(Fixture& fixture) {
   const mkrt::Manifest& manifest = fixture.compiled.host.artefact.manifest;
   fixture.counters = manifest.event_cells;
-  std::vector<bool> is_cell(manifest.event_cells);
+  std::vector<bool> of_event(manifest.event_cells);
   for (const mkrt::ManifestEvent& e : manifest.events)
-    std::fill_n(is_cell.begin() + e.first_cell, e.cells, true);
-  for (uint32_t i = 0; i < fixture.counters; ++i) (is_cell[i] ? fixture.cells : fixture.others).push_back(i);
+    for (uint32_t i = e.first_cell; i < e.first_cell + e.cells; ++i) {
+      of_event[i] = true;
+      (e.name.ends_with(".log") ? fixture.logs : fixture.cells).push_back(i);
+    }
+  for (uint32_t i = 0; i < fixture.counters; ++i)
+    if (!of_event[i]) fixture.tickets.push_back(i);
 }
 
 }  // namespace
@@ -180,7 +184,7 @@ Result<Fixture> make_fixture(const FaultModel& model, const std::string& directo
                               directory);
   auto compiled = compile(model.model, model.setting, directory);
   if (!compiled.ok()) return compiled.error();
-  Fixture fixture{model, std::move(compiled.value()), {}, {}, 0, {}, {}};
+  Fixture fixture{model, std::move(compiled.value()), {}, {}, 0, {}, {}, {}};
   sort_counters(fixture);
   mkrt::EmulatorDeviceOptions options;
   options.disturbed = &fixture.counts;

@@ -42,9 +42,9 @@ struct Fixture {
   FaultModel of;
   Compiled compiled;
   Outcome clean;
-  std::vector<mkrt::Disturbed> counts;  // counts by launch of the device
-  uint32_t counters = 0;                // counters of a bank
-  std::vector<uint32_t> cells, others;  // counters of events; counters of tickets and logs
+  std::vector<mkrt::Disturbed> counts;         // counts by launch of the device
+  uint32_t counters = 0;                       // counters of a bank
+  std::vector<uint32_t> cells, tickets, logs;  // counters by what they count
 };
 Result<Fixture> make_fixture(const FaultModel& model, const std::string& directory);
 
