@@ -247,6 +247,7 @@ template <class W, bool Expert = false>
 MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   const u32 tokens = a.tokens;
+  __builtin_assume(tokens <= a.max_tokens);  // leaves out variants that the grid never takes
   if constexpr (!W::matrix) {
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
     multiply<W, FmaF32<kFmaTokens>, 1>(w, in, block);
