@@ -215,10 +215,9 @@ Vector stacked_linear(const Model& m, const std::string& name, size_t expert, co
   const Vector in = rounded(x, rounding);
   Vector y(bias.size() / static_cast<size_t>(m.shape.experts));
   const double* matrix = &w[expert * x.size() * y.size()];
-  for (size_t n = 0; n < y.size(); ++n) {
-    for (size_t k = 0; k < x.size(); ++k) y[n] += matrix[k * y.size() + n] * in[k];
-    y[n] += bias[expert * y.size() + n];
-  }
+  for (size_t k = 0; k < x.size(); ++k)
+    for (size_t n = 0; n < y.size(); ++n) y[n] += matrix[k * y.size() + n] * in[k];
+  for (size_t n = 0; n < y.size(); ++n) y[n] += bias[expert * y.size() + n];
   return rounded(std::move(y), rounding);
 }
 

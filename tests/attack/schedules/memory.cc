@@ -184,14 +184,11 @@ void Memory::read(const Use& use, Moment now, std::span<const uint32_t> clocks, 
         fail("race", "reads at once with a write of", use, task, cut, cut.task);
       if (cut.grid >= grid)
         fail("order", "reads what a later grid or its own wrote of", use, task, cut, cut.task);
-      uint32_t at = cut.readers;
-      while (at != kNone && readers_[at].at.thread != now.thread) at = readers_[at].next;
-      if (at != kNone) {
-        readers_[at].at = now, readers_[at].task = task;
-        continue;
+      if (cut.readers == kNone) {
+        cut.readers = readers_.size();
+        readers_.resize(readers_.size() + clocks.size());
       }
-      readers_.push_back({now, task, cut.readers});
-      cut.readers = static_cast<uint32_t>(readers_.size()) - 1;
+      readers_[cut.readers + now.thread] = {now.clock, task};
     }
 }
 
@@ -208,10 +205,14 @@ void Memory::write(const Use& use, Moment now, std::span<const uint32_t> clocks,
         if (cut.tensor == use.tensor && (cached || cut.grid == grid) && cut.task != task)
           fail("meet", "writes a second time in the step", use, task, cut, cut.task);
       }
-      for (uint32_t at = cut.readers; at != kNone; at = readers_[at].next)
-        if (clocks[readers_[at].at.thread] < readers_[at].at.clock)
-          fail("race", "writes over what a task may still read, for", use, task, cut, readers_[at].task);
-      cut = {now, task, grid, use.tensor, kNone};
+      if (cut.readers != kNone)
+        for (size_t thread = 0; thread < clocks.size(); ++thread) {
+          Reader& reader = readers_[cut.readers + thread];
+          if (clocks[thread] < reader.clock)
+            fail("race", "writes over what a task may still read, for", use, task, cut, reader.task);
+          reader = {};
+        }
+      cut = {now, task, grid, use.tensor, cut.readers};
     }
 }
 

@@ -52,11 +52,11 @@ class Memory {
   struct Cut {
     Moment writer;
     uint32_t task = kNone, grid = kNone, tensor = kNone;
-    uint32_t readers = kNone;  // first of a linked list of Readers
+    size_t readers = kNone;  // index of the Readers of all threads, once anyone has read
   };
+  // A reader is a thread's clock at its last read since the last write, and the task that read.
   struct Reader {
-    Moment at;
-    uint32_t task, next;
+    uint32_t clock = 0, task = kNone;
   };
 
   uint64_t base_of(TensorId tensor) const;
