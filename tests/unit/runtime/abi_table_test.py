@@ -19,6 +19,7 @@ CODE = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
 sys.dont_write_bytecode = True
 from mkc import mkrt  # noqa: E402
+from mkc.mkrt import _library  # noqa: E402
 
 
 def bodies(kind):
@@ -122,7 +123,7 @@ class AbiTableTest(unittest.TestCase):
 
     def test_structs_of_python_have_the_same_fields(self):
         pairs = {"mkrt_" + re.sub(r"(?<!^)(?=[A-Z])", "_", of.__name__.strip("_")).lower(): of
-                 for of in vars(mkrt).values() if isinstance(of, type) and issubclass(of, ctypes.Structure) and of.__name__ != "_Sized"}
+                 for of in vars(_library).values() if isinstance(of, type) and issubclass(of, ctypes.Structure) and of.__name__ != "_Sized"}
         pairs["mkrt_engine_stats"] = pairs.pop("mkrt_stats")
         self.assertEqual(set(pairs), set(STRUCTS))
         for name, of in pairs.items():
@@ -137,7 +138,7 @@ class AbiTableTest(unittest.TestCase):
         self.assertEqual((mkrt.NHD, mkrt.HND, mkrt.PACKED), tuple(NUMBERS[value][1] for value in ENUMS["mkrt_form"]))
 
     def test_functions_of_python_have_the_same_types(self):
-        self.assertEqual(set(mkrt._SIGNATURES), set(FUNCTIONS))
+        self.assertEqual(set(_library._SIGNATURES), set(FUNCTIONS))
         plain = {"void": None, "int": ctypes.c_int, "mkrt_status": ctypes.c_int, "mkrt_form": ctypes.c_int,
                  "const char*": ctypes.c_char_p, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
                  **{f"{kind}_t": getattr(ctypes, f"c_{kind}") for kind in ("int32", "uint32", "uint64")}}
@@ -154,7 +155,7 @@ class AbiTableTest(unittest.TestCase):
                 continue
             result, arguments = re.fullmatch(r"([^(]*)\((.*)\)", declared).groups()
             kinds = [] if arguments == "void" else [re.sub(r"\w+$", "", of.strip()) for of in arguments.split(",")]
-            types = mkrt._SIGNATURES[name]
+            types = _library._SIGNATURES[name]
             self.assertEqual(len(kinds), len(types) - 1, name)
             for kind, of in zip([result, *kinds], types):
                 self.assertTrue(fits(kind, of), f"{name}: {kind} is {of}")

@@ -1,10 +1,9 @@
-"""These tests run runtime/python/mkc/mkrt.py on the processor and, where a name says so, on the emulator.
+"""These tests run runtime/python/mkc/mkrt on the processor and, where a name says so, on the emulator.
 Usage: python_mkrt_test.py LIBRARY ROOT
 LIBRARY is python_kernels.cc with the C interface.
 """
 import contextlib
 import ctypes
-import functools
 import io
 import json
 import math
@@ -29,6 +28,7 @@ LIBRARY, ROOT = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
 import break_plan  # noqa: E402
+import compiled_kernel  # noqa: E402
 from mkc import mkrt  # noqa: E402
 
 sys.modules["mkrt"] = mkrt  # programs of tools/gpu have it as a module of its own
@@ -40,27 +40,9 @@ MEGAKERNEL, TRACED, KERNELS = range(3)
 PROMPT, NEW = EXPECTED["prompt_ids"], EXPECTED["new_ids"]
 
 
-class Kernel(ctypes.Structure):
-    _fields_ = [("entry", ctypes.c_void_p), ("kernels", ctypes.POINTER(ctypes.c_void_p)),
-                ("kernel_count", ctypes.c_uint32), ("pack", ctypes.c_void_p), ("manifest", ctypes.c_void_p),
-                ("manifest_bytes", ctypes.c_size_t), ("plan", ctypes.c_void_p), ("plan_bytes", ctypes.c_size_t),
-                ("image", ctypes.c_void_p), ("image_bytes", ctypes.c_size_t)]
-
-
-@functools.cache
 def compiled(processor, mode=MEGAKERNEL, keep=False):
     """A kernel of the checkpoint for the processor or the emulator."""
-    kernel = Kernel()
-    build = ctypes.CDLL(str(LIBRARY)).compiled_kernel
-    build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Kernel)]
-    assert build(str(CHECKPOINT).encode(), processor, mode, keep, ctypes.byref(kernel)) == 0
-    return kernel
-
-
-def artefact(kernel):
-    """Manifest, plan and image."""
-    return (ctypes.string_at(kernel.manifest, kernel.manifest_bytes), ctypes.string_at(kernel.plan, kernel.plan_bytes),
-            ctypes.string_at(kernel.image, kernel.image_bytes) if kernel.image else None)
+    return compiled_kernel.compiled(LIBRARY, CHECKPOINT, processor, mode, keep)
 
 
 def emulator(kernel):
@@ -69,7 +51,7 @@ def emulator(kernel):
 
 class MkrtTest(unittest.TestCase):
     def setUp(self):
-        self.artefact = artefact(compiled(True, keep=True))
+        self.artefact = compiled_kernel.artefact(compiled(True, keep=True))
         self.device = mkrt.Device.processor(library=LIBRARY)
         self.session = self.device.open_from_memory(*self.artefact, CHECKPOINT)
 
@@ -84,7 +66,7 @@ class MkrtTest(unittest.TestCase):
     @unittest.skipUnless(np, "needs numpy")
     def test_logits_on_the_emulator_are_those_of_transformers(self):
         kernel = compiled(False)
-        with emulator(kernel) as device, device.open_from_memory(*artefact(kernel), CHECKPOINT) as session:
+        with emulator(kernel) as device, device.open_from_memory(*compiled_kernel.artefact(kernel), CHECKPOINT) as session:
             self.check_logits("emulator", device, session)
 
     def check_logits(self, name, device, session):
@@ -246,13 +228,13 @@ class MkrtTest(unittest.TestCase):
     def test_kernels_of_grids_draw_the_same(self):
         for device, processor in ((mkrt.Device.processor(LIBRARY), True), (emulator(compiled(False, KERNELS)), False)):
             kernel = compiled(processor, KERNELS)
-            with self.subTest(device.name), device, device.open_from_memory(*artefact(kernel), CHECKPOINT) as session:
+            with self.subTest(device.name), device, device.open_from_memory(*compiled_kernel.artefact(kernel), CHECKPOINT) as session:
                 self.assertEqual(list(session.generate(PROMPT, 6, steps_per_launch=3)), NEW[:6])
 
     def test_a_traced_kernel_says_what_it_did(self):
         for device, processor, unit in ((mkrt.Device.processor(LIBRARY), True, "ns"), (emulator(compiled(False, TRACED)), False, "stamps")):
             kernel = compiled(processor, TRACED)
-            with self.subTest(device.name), device, device.open_from_memory(*artefact(kernel), CHECKPOINT) as session:
+            with self.subTest(device.name), device, device.open_from_memory(*compiled_kernel.artefact(kernel), CHECKPOINT) as session:
                 session.step(PROMPT)
                 trace = json.loads(session.trace())
                 self.assertEqual((trace["unit"], trace["requests"]), (unit, [{"rows": len(PROMPT), "kv_len": len(PROMPT)}]))
@@ -283,7 +265,7 @@ class MkrtTest(unittest.TestCase):
         with self.assertRaisesRegex(mkrt.Error, "^/none.so: error: cannot open"):
             self.device.open("/none.so", CHECKPOINT)
         with mkrt.Device.processor(LIBRARY) as other, self.assertRaisesRegex(mkrt.Error, "^cpu: error: the artefact is for emulator, ") as caught:
-            other.open_from_memory(*artefact(compiled(False)), CHECKPOINT)
+            other.open_from_memory(*compiled_kernel.artefact(compiled(False)), CHECKPOINT)
         self.assertEqual(caught.exception.status, mkrt.Status.NO_DEVICE)
         with self.assertRaisesRegex(mkrt.Error, "^no libmkrt: .*none.so"):
             mkrt.Device(0, "/none.so")
@@ -336,7 +318,7 @@ class MkrtTest(unittest.TestCase):
         import layers
         from shapes import read_shape
         kernel = compiled(False, keep=True)
-        manifest, plan, _ = artefact(kernel)
+        manifest, plan, _ = compiled_kernel.artefact(kernel)
         says, shape = json.loads(manifest), read_shape(CHECKPOINT)
 
         def compared(manifest, plan, says=says):

@@ -1,4 +1,4 @@
-# Types of mkrt.py, which says what everything does.
+# Types of mkrt, whose modules say what everything does.
 import ctypes
 import enum
 from os import PathLike

@@ -1,0 +1,111 @@
+"""An engine: continuous batching over a session."""
+import collections
+import ctypes
+import enum
+from ctypes import byref, c_uint64
+
+from ._library import (Error, Sampling, _Handle, _LogitBias, _Logprobs, _Outcome, _Progress, _Request, _Stats, _ints,
+                       _logprobs_list)
+
+
+class Reason(enum.IntEnum):
+    """Why a request has finished (mkrt_finish_reason)."""
+    UNFINISHED, STOP, LENGTH, ERROR, CANCELLED = range(5)
+
+
+# New tokens of a streamed request. logprobs: as Session.sample gives them, or None.
+Progress = collections.namedtuple("Progress", "id tokens logprobs")
+# A finished request. reason: a Reason; error: an Error, or None; cached_tokens: of the prompt, from the prefix cache.
+Outcome = collections.namedtuple("Outcome", "id tokens logprobs reason error cached_tokens")
+# Stats has what an engine holds now, and counts since it was opened.
+Stats = collections.namedtuple("Stats", "running waiting pages pages_used clock launches steps rows preemptions "
+                                        "prefix_queries prefix_hits")
+
+
+class Engine(_Handle):
+    """Continuous batching over a session (docs/engine.md). Requests join and leave between launches, and each gets
+    the tokens that it would get alone. Session.engine() opens one."""
+
+    def submit(self, prompt, max_new_tokens=16, stop=(), logprobs=None, logit_bias=None, allowed=None, min_tokens=0,
+               presence_penalty=0, frequency_penalty=0, priority=0, stream=False, ignore_engine_stops=False,
+               arrive_at_step=0, name=None, **sampling):
+        """Hands in a request and returns its id: 0, 1, … A request that can never run has an outcome with its error
+        at once.
+
+        logprobs, logit_bias, allowed, min_tokens, penalties, sampling: those of Session.generate and Session.sample.
+        priority: a smaller number runs earlier.
+        stream: progress() has its tokens as they come.
+
+        An Error with Status.FULL means that the request can be submitted again later.
+        """
+        sampling, prompt, stops = Sampling(**sampling), _ints(prompt), _ints(stop)
+        if logprobs is not None:
+            sampling.logprobs = 1 + logprobs
+        biases, only = list((logit_bias or {}).items()), _ints(allowed or ())
+        request = _Request(prompt_count=len(prompt), prompt=prompt, sampling=ctypes.pointer(sampling), stop_ids=stops,
+                           logit_bias=(_LogitBias * len(biases))(*biases), allowed_ids=only, stop_count=len(stops),
+                           bias_count=len(biases), allowed_count=len(only), max_new_tokens=max_new_tokens,
+                           min_new_tokens=min_tokens, presence_penalty=presence_penalty,
+                           frequency_penalty=frequency_penalty, priority=priority, stream=stream,
+                           ignore_engine_stops=ignore_engine_stops, arrive_at_step=arrive_at_step,
+                           name=None if name is None else name.encode())
+        number = c_uint64()
+        self._check(self._library.mkrt_submit(self._open(), byref(request), byref(number)))
+        return number.value
+
+    def cancel(self, id):
+        """Ends a request; its outcome has the tokens so far. An id of no unfinished request is an Error."""
+        self._check(self._library.mkrt_cancel(self._open(), id))
+
+    def advance(self):
+        """Runs one launch for the requests that have arrived. An error ends all requests and every later one."""
+        self._check(self._library.mkrt_advance(self._open()))
+
+    def progress(self):
+        """The new tokens of streamed requests since the last call: a list of Progress."""
+        return list(iter(self._take_progress, None))
+
+    def outcomes(self):
+        """The requests that have finished since the last call: a list of Outcome."""
+        return list(iter(self._take_outcome, None))
+
+    def run(self):
+        """Advances until no request is left, and yields their outcomes as they finish."""
+        while True:
+            yield from self.outcomes()
+            if self.idle:
+                return
+            self.advance()
+
+    @property
+    def idle(self):
+        stats = self.stats()
+        return stats.running + stats.waiting == 0
+
+    def stats(self):
+        stats = _Stats()
+        self._check(self._library.mkrt_stats(self._open(), byref(stats)))
+        return Stats(*(getattr(stats, name) for name in Stats._fields))
+
+    def close(self):
+        """Drops the requests that have not finished. The session is free again."""
+        if self._handle:
+            self._library.mkrt_close_engine(self._handle)
+        self._handle = None
+
+    def _take_progress(self):
+        taken = _Progress(logprobs_size=ctypes.sizeof(_Logprobs))
+        self._check(self._library.mkrt_take_progress(self._open(), byref(taken)))
+        if taken.count:
+            return Progress(taken.request, taken.ids[:taken.count], self._logprobs(taken))
+
+    def _take_outcome(self):
+        taken = _Outcome(logprobs_size=ctypes.sizeof(_Logprobs))
+        self._check(self._library.mkrt_take_outcome(self._open(), byref(taken)))
+        if taken.reason:
+            error = Error(taken.error.decode(), taken.status) if taken.reason == Reason.ERROR else None
+            return Outcome(taken.request, taken.ids[:taken.count], self._logprobs(taken), Reason(taken.reason), error,
+                           taken.cached_tokens)
+
+    def _logprobs(self, taken):
+        return _logprobs_list(taken.logprobs, taken.count, taken.top_count) if taken.logprobs else None

@@ -1,0 +1,217 @@
+"""The library: its functions, structs and errors, as runtime/c_api/mkrt.h has them."""
+import collections
+import ctypes
+import enum
+import os
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+_SIGNATURES = {
+    "mkrt_version": (c_char_p,),
+    "mkrt_error": (c_char_p,),
+    "mkrt_error_status": (c_int,),
+    "mkrt_open_cuda": (c_void_p, c_int),
+    "mkrt_open_processor": (c_void_p,),
+    "mkrt_open_emulator": (c_void_p, c_void_p, c_void_p, c_uint64),
+    "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_void_p, c_uint64),
+    "mkrt_device_name": (c_char_p, c_void_p),
+    "mkrt_accept_unsealed": (c_int, c_void_p, c_int),
+    "mkrt_keep_weights": (c_int, c_void_p, c_char_p),
+    "mkrt_close_device": (None, c_void_p),
+    "mkrt_open_session": (c_void_p, c_void_p, c_char_p, c_char_p),
+    "mkrt_open_session_from_memory": (c_void_p, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_char_p, c_size_t,
+                                      c_char_p),
+    "mkrt_close_session": (None, c_void_p),
+    "mkrt_vocab": (c_uint32, c_void_p),
+    "mkrt_max_tokens": (c_uint32, c_void_p),
+    "mkrt_context": (c_uint32, c_void_p),
+    "mkrt_position": (c_uint32, c_void_p),
+    "mkrt_rewind": (c_int, c_void_p, c_uint32),
+    "mkrt_step": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p, POINTER(c_int32)),
+    "mkrt_sample": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p),
+    "mkrt_max_requests": (c_uint32, c_void_p),
+    "mkrt_page_size": (c_uint32, c_void_p),
+    "mkrt_pages": (c_uint32, c_void_p),
+    "mkrt_caches": (c_uint32, c_void_p),
+    "mkrt_make_cache": (c_int, c_void_p, c_uint32, c_uint32, c_int),
+    "mkrt_use_cache": (c_int, c_void_p, c_uint32, c_uint32, c_uint64, c_uint64, c_uint64, POINTER(c_uint64), c_uint32),
+    "mkrt_use_scales": (c_int, c_void_p, POINTER(c_float), c_uint32),
+    "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "mkrt_sample_batch": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_set_stream": (c_int, c_void_p, c_void_p),
+    "mkrt_set_timeout": (c_int, c_void_p, c_uint32),
+    "mkrt_begin_step": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_end_step": (c_int, c_void_p, POINTER(c_int32), c_void_p),
+    "mkrt_capture_step": (c_int, c_void_p, c_void_p),
+    "mkrt_fill_step": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_read_tensor": (c_int, c_void_p, c_char_p, c_void_p, c_size_t),
+    "mkrt_trace": (c_char_p, c_void_p),
+    "mkrt_logits": (c_uint64, c_void_p),
+    "mkrt_open_engine": (c_void_p, c_void_p, c_void_p),
+    "mkrt_close_engine": (None, c_void_p),
+    "mkrt_submit": (c_int, c_void_p, c_void_p, POINTER(c_uint64)),
+    "mkrt_cancel": (c_int, c_void_p, c_uint64),
+    "mkrt_advance": (c_int, c_void_p),
+    "mkrt_take_progress": (c_int, c_void_p, c_void_p),
+    "mkrt_take_outcome": (c_int, c_void_p, c_void_p),
+    "mkrt_stats": (c_int, c_void_p, c_void_p),
+}
+NHD, HND, PACKED = range(3)  # forms of a page of the cache
+
+
+_TOP = 20  # tokens whose log-probabilities may be asked for
+
+
+class _Sized(ctypes.Structure):
+    """A struct that begins with its size, by which the library knows its version."""
+
+    def __init__(self, **fields):
+        names = [name for name, _ in self._fields_[1:]]
+        for name in fields.keys() - names:
+            raise Error(f"found the field {name!r}, expected one of {', '.join(names)}", Status.BAD_ARGUMENT)
+        super().__init__(size=ctypes.sizeof(self), **fields)
+
+
+class Sampling(_Sized):
+    """How tokens are sampled (docs/sampling.md); greedily, unless a field is given."""
+    _fields_ = [("size", c_uint32), ("repetition_penalty", c_float), ("temperature", c_float), ("top_k", c_uint32),
+                ("top_p", c_float), ("min_p", c_float), ("seed", c_uint64), ("logprobs", c_uint32), ("position", c_uint32)]
+
+    def __init__(self, **fields):
+        super().__init__(**{"repetition_penalty": 1, "top_p": 1, **fields})
+
+
+class _Logprobs(ctypes.Structure):
+    _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP), ("rank", c_uint32)]
+
+
+# A sampled token's log-probability; pairs (id, log-probability) of the likeliest; how many logits are at least as great as
+# the token's.
+Logprob = collections.namedtuple("Logprob", "sampled top rank")
+
+
+class _Bias(ctypes.Structure):
+    _fields_ = [("id", c_uint32), ("before", c_float), ("after", c_float)]
+
+
+class _Samples(_Sized):
+    _fields_ = [("size", c_uint32), ("limit", c_uint32), ("sampling", POINTER(Sampling)), ("stop_ids", POINTER(c_int32)),
+                ("biases", POINTER(_Bias)), ("seen", POINTER(c_uint32)), ("allowed", POINTER(c_uint32)),
+                ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("logprobs_size", c_uint32),
+                ("stop_count", c_uint32), ("bias_count", c_uint32), ("count", c_uint32)]
+
+
+class _Batch(_Sized):
+    _fields_ = [("size", c_uint32), ("requests", c_uint32)]
+    _fields_ += [(name, POINTER(c_int32)) for name in ("tokens", "row_begin", "kv_len", "page_begin", "page_index")]
+
+
+class _LogitBias(ctypes.Structure):
+    _fields_ = [("id", c_int32), ("value", c_float)]
+
+
+class _EngineOptions(_Sized):
+    _fields_ = [(name, c_uint32) for name in ("size", "preemption", "prefix_cache", "max_rows_beside_decodes",
+                                              "steps_per_launch", "max_waiting", "page_size", "pages")]
+    _fields_ += [("stop_ids", POINTER(c_int32)), ("stop_count", c_uint32), ("reserved", c_uint32)]
+
+
+class _Request(_Sized):
+    _fields_ = [("size", c_uint32), ("prompt_count", c_uint32), ("prompt", POINTER(c_int32)),
+                ("sampling", POINTER(Sampling)), ("stop_ids", POINTER(c_int32)), ("logit_bias", POINTER(_LogitBias)),
+                ("allowed_ids", POINTER(c_int32)), ("name", c_char_p), ("stop_count", c_uint32), ("bias_count", c_uint32),
+                ("allowed_count", c_uint32), ("max_new_tokens", c_uint32), ("min_new_tokens", c_uint32),
+                ("presence_penalty", c_float), ("frequency_penalty", c_float), ("priority", c_int32),
+                ("stream", c_uint32), ("ignore_engine_stops", c_uint32), ("arrive_at_step", c_uint64)]
+
+
+class _Progress(_Sized):
+    _fields_ = [("size", c_uint32), ("logprobs_size", c_uint32), ("request", c_uint64), ("ids", POINTER(c_int32)),
+                ("logprobs", POINTER(_Logprobs)), ("count", c_uint32), ("top_count", c_uint32)]
+
+
+class _Outcome(_Sized):
+    _fields_ = [("size", c_uint32), ("logprobs_size", c_uint32), ("request", c_uint64), ("reason", c_uint32),
+                ("status", c_uint32), ("error", c_char_p), ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)),
+                ("count", c_uint32), ("top_count", c_uint32), ("cached_tokens", c_uint32), ("reserved", c_uint32)]
+
+
+class _Stats(_Sized):
+    _fields_ = [(name, c_uint32) for name in ("size", "running", "waiting", "pages", "pages_used", "reserved")]
+    _fields_ += [(name, c_uint64) for name in ("clock", "launches", "steps", "rows", "preemptions",
+                                               "prefix_queries", "prefix_hits")]
+
+
+def _ints(values):
+    return (c_int32 * len(values))(*map(int, values))
+
+
+def _batch(requests):
+    """Requests (tokens, kv_len, pages) as the library takes them."""
+    tokens, lengths, pages = zip(*requests) if requests else ((), (), ())
+    begin = lambda lists: _ints([sum(map(len, lists[:i])) for i in range(len(lists) + 1)])
+    lists = {"tokens": _ints([t for of in tokens for t in of]), "row_begin": begin(tokens), "kv_len": _ints(lengths),
+             "page_begin": begin(pages), "page_index": _ints([p for of in pages for p in of])}
+    return _Batch(**{name: ctypes.cast(values, POINTER(c_int32)) for name, values in lists.items()},
+                  requests=len(requests))
+
+
+class Status(enum.IntEnum):
+    """The status of a call (mkrt_status)."""
+    OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG = range(12)
+
+
+def _logprobs_list(logprobs, count, top):
+    """Returns a Logprob with the `top` likeliest for each of `count` tokens."""
+    return [Logprob(of.sampled, list(zip(of.top_id, of.top))[:top], of.rank) for of in logprobs[:count]]
+
+
+class Error(Exception):
+    """A failed call. The message has what was found and what was expected, and `status` is a Status."""
+
+    def __init__(self, message, status=Status.BAD_ARGUMENT):
+        super().__init__(message)
+        self.status = Status(status)
+
+    @classmethod
+    def last(cls, library):
+        """The error of this thread's last failed call."""
+        return cls(library.mkrt_error().decode(), library.mkrt_error_status())
+
+
+def _load(path):
+    folder = Path(__file__).resolve().parent
+    found = [at for at in (folder / "libmkrt.so", folder.parent / "libmkrt.so") if at.exists()]
+    path = path or os.environ.get("MKRT_LIBRARY") or (found or ["libmkrt.so.0"])[0]
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as e:
+        raise Error(f"no libmkrt: {e}", Status.BAD_FILE) from None
+    for name, (result, *arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class _Handle:
+    """Something that the library owns until it is closed; a with statement closes it."""
+
+    def __init__(self, library, handle):
+        if not handle:
+            raise Error.last(library)
+        self._library, self._handle = library, handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _open(self):
+        if not self._handle:
+            raise Error(f"the {type(self).__name__.lower()} is closed", Status.BAD_HANDLE)
+        return self._handle
+
+    def _check(self, failed):
+        if failed:
+            raise Error.last(self._library)
