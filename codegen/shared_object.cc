@@ -9,6 +9,7 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include <filesystem>
 #include <mutex>
 
 #include "codegen/bitcode.h"
@@ -105,6 +106,9 @@ std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target&
   return text;
 }
 
+// kLinkerBytes is more than what a linker adds to its inputs: headers, and room between segments.
+constexpr size_t kLinkerBytes = 1 << 16;
+
 Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> object,
                                                      std::span<const std::byte> plan,
                                                      const mkrt::Manifest& manifest, const Target& target) {
@@ -113,16 +117,21 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
   const std::string code = scratch.path + "/code.o", data = scratch.path + "/data.o",
                     out = scratch.path + "/out.so";
   if (Status status = mkrt::write_file(code, object); !status.ok()) return status.error();
-  if (Status status = mkrt::write_file(data, make_data_object(plan, manifest, target)); !status.ok())
-    return status.error();
+  const std::vector<std::byte> data_object = make_data_object(plan, manifest, target);
+  if (Status status = mkrt::write_file(data, data_object); !status.ok()) return status.error();
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
+  size_t bytes = kLinkerBytes + object.size() + data_object.size();
   for (const Bitcode& body : device_bitcode()) {
     if (!is_body_of(target, body.name)) continue;
+    bytes += body.bytes.size();
     arguments.push_back(fmt::format("{}/{}.o", scratch.path, body.name));
     if (Status status = mkrt::write_file(arguments.back(), std::as_bytes(body.bytes)); !status.ok())
       return status.error();
   }
+  // The linker writes to a mapped file, where a full disk would end the process.
+  if (Status room = mkrt::write_file(out, std::vector<std::byte>(bytes)); !room.ok()) return room.error();
+  std::filesystem::remove(out);
   std::vector<const char*> words;
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
   std::string said;

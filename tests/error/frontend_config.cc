@@ -247,6 +247,7 @@ TEST_CASE("malformed config files are refused at the place") {
   CHECK(headline(graph_of("{\n  \"a\" 1}")).starts_with(kFile + ":2:7: error: "));
   CHECK(headline(graph_of(std::string(2 << 20, ' '))) ==
         kFile + ": error: has 2097152 bytes, at most 1048576 are read");
+  CHECK(headline(graph_of(std::string(1 << 20, ' '))).find("bytes") == std::string::npos);
   CHECK(headline(read_request("/nonexistent")) ==
         "/nonexistent: error: cannot be read: No such file or directory");
 }

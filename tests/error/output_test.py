@@ -3,6 +3,7 @@ Usage: output_test.py MKC ROOT
 """
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -49,6 +50,24 @@ class OutputTest(Command):
                 # The shell closes standard output here.
                 done = self.spawn(["-c", 'exec "$@" >&-', "sh", MKC, *arguments], executable="/bin/sh")
                 self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
+
+    def test_temporary_files_that_do_not_fit_are_an_error(self):
+        folder = self.dir / "tmp"
+        folder.mkdir()
+        for limit in (2 << 10, 64 << 10, 256 << 10, 600 << 10):  # of the code, of the bodies, of what is linked
+
+            def limits():
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+            with self.subTest(limit):
+                done = subprocess.run([MKC, "compile", FIXTURE, "--target", "x86-64-v3", "--no-cache", "-o", "a.so"], cwd=self.dir,
+                                      env={**os.environ, "TMPDIR": str(folder)}, preexec_fn=limits, restore_signals=False,
+                                      capture_output=True, timeout=LIMIT_S)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, rb"tmp/mkc-\w+/\w+\.(o|so): error: cannot write: File too large\n$")
+                self.assertFalse((self.dir / "a.so").exists())
+                self.assertEqual(list(folder.iterdir()), [])
 
     def test_errors_that_cannot_be_written_are_still_errors(self):
         for stream in ("2>/dev/full", "2>&-"):

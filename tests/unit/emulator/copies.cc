@@ -191,6 +191,9 @@ TEST_CASE("bulk copies that are not aligned to 16 bytes, or leave shared memory,
   late = {};
   late.destination_skip = 16384 - 1024 - 16;
   CHECK(launch(late_kernel, late, options_for(1, 32)).error_has("to shared+0x3ff0: not in shared memory"));
+  late = {};
+  late.destination_skip = 16384 - 1024 - 32;
+  CHECK(launch(late_kernel, late, options_for(1, 32)).error() == "");
 }
 
 TEST_CASE("the copy engine may not use an mbarrier before the fence of its initialisation") {

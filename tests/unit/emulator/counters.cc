@@ -62,6 +62,15 @@ void spin_for_other(const mkrt::MkSession* session, const mkrt::MkStep*) {
   }
 }
 
+// Worker 0 spins by compare-and-swap on what worker 1 stores.
+void swap_for_other(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& c = arguments_of<Circle>(session);
+  if (mk_thread() != 0) return;
+  if (mk_worker() == 1) mk_store_release(&c.turn, 1);
+  while (mk_worker() == 0 && mk_cas_relaxed(&c.turn, 1, 2) != 1) {
+  }
+}
+
 // Worker 1 spins for a while and then notifies. Worker 0 waits for this notification.
 void spin_then_notify(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   auto& c = arguments_of<Circle>(session);
@@ -149,6 +158,8 @@ TEST_CASE("spinning without a pause neither hangs the launch nor starves other w
   CHECK(launch(spin, c, options_for(1, 32)).error() == "deadlock:\n  worker 0 threads 0-0: spin");
   c = {};
   CHECK(launch(spin_for_other, c, options_for(2, 32)).error() == "");
+  c = {};
+  CHECK(launch(swap_for_other, c, options_for(2, 32)).error() == "");
 }
 
 TEST_CASE("a wait ends with what it is for, although another worker span until then") {
