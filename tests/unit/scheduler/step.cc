@@ -24,5 +24,28 @@ TEST_CASE("a task's activations are those before and behind its weight") {
         static_cast<double>(kTokens * (x_cols * bytes_of("x") + residual_cols * bytes_of("residual"))));
 }
 
+// Returns why a step of this schedule cannot be expanded, without the values of symbols.
+std::string error_of(const Schedule& schedule) {
+  const Result<Step> step = expand_step(schedule, {1});
+  if (step.ok()) return "";
+  return step.error().message.substr(0, step.error().message.find(" ("));
+}
+
+TEST_CASE("a step of streams that leave out a task, or have one twice or too many, is an error") {
+  const Schedule right =
+      place(test::product_sequence(1, 4, 64), load_machine("emulator").value(), {1}).value();
+  REQUIRE(right.streams[0].size() == 1);
+  REQUIRE(right.placements[0].kind == PlacementKind::kTable);
+  CHECK(error_of(right).empty());
+  Schedule wrong = right;
+  wrong.streams[0].push_back(wrong.streams[0][0]);
+  CHECK(error_of(wrong) == "error: %g0[0] is in the streams twice, again on worker 0");
+  wrong.streams[0].clear();
+  CHECK(error_of(wrong) == "error: no stream runs %g0[0]");
+  wrong = right;
+  ++wrong.streams[0][0].count;
+  CHECK(error_of(wrong) == "error: worker 0 runs tasks 0 to 4 of %g0, which has 4");
+}
+
 }  // namespace
 }  // namespace mkc
