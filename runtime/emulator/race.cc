@@ -11,7 +11,6 @@ namespace mkrt::emulator {
 namespace {
 
 constexpr uint32_t kMbarrierAgents = 32;  // per worker; further mbarriers share them
-constexpr uint32_t kAsyncAgents = kLanes;
 
 }  // namespace
 
@@ -19,7 +18,7 @@ Race::Race(Launch& launch, std::vector<RaceReport>* reports)
     : launch_(launch),
       reports_(reports),
       threads_(launch.options.threads_per_worker),
-      agents_per_worker_(threads_ + kAsyncAgents + kMbarrierAgents),
+      agents_per_worker_(2 * threads_ + kMbarrierAgents),  // threads, and the 16-byte copies of each
       agents_(agents_per_worker_ * launch.options.workers),
       warp_clocks_(agents_ / kLanes, 1),
       known_(agents_),
@@ -88,7 +87,7 @@ void Race::fence_proxy(uint32_t agent) {
 }
 
 uint32_t Race::async_agent(uint32_t issuer) const {
-  return issuer / agents_per_worker_ * agents_per_worker_ + threads_ + issuer % kLanes;
+  return issuer + threads_;
 }
 
 AgentEpoch Race::begin_copy(uint32_t agent, uint32_t issuer) {
@@ -102,7 +101,7 @@ AgentEpoch Race::begin_copy(uint32_t agent, uint32_t issuer) {
 
 AgentEpoch Race::begin_bulk(uint32_t issuer, uint32_t mbarrier, const void* dst, const void* src,
                             uint32_t bytes) {
-  const uint32_t first = issuer / agents_per_worker_ * agents_per_worker_ + threads_ + kAsyncAgents;
+  const uint32_t first = issuer / agents_per_worker_ * agents_per_worker_ + 2 * threads_;
   const AgentEpoch epoch = begin_copy(first + mbarrier % kMbarrierAgents, issuer);
   touch({epoch, issuer, kSiteCopy, Access::kBulkRead}, src, bytes);
   touch({epoch, issuer, kSiteCopy, Access::kBulkWrite}, dst, bytes);

@@ -98,6 +98,11 @@ TEST_CASE("quantized weights of an unknown method or format are refused") {
   CHECK(quantized("{\"weight_block_size\": [64, 128], " + method + "\"fp8\"}") ==
         at + "weight_block_size is [64, 128], expected [128, 128] or null");
   CHECK(quantized("{\"weight_block_size\": [128, 128], " + method + "\"fp8\"}").empty());
+  CHECK(quantized("{" + method + "\"fp8\", \"kv_cache_scheme\": {\"num_bits\": 8, \"type\": \"float\"}}")
+            .empty());
+  CHECK(from_error(quantized("{" + method +
+                             "\"fp8\", \"kv_cache_scheme\": {\"num_bits\": 4, \"type\": \"float\"}}")) ==
+        "error: quantization_config.kv_cache_scheme.num_bits is 4, expected 8");
 }
 
 TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format is for are refused") {
@@ -245,6 +250,9 @@ TEST_CASE("malformed config files are refused at the place") {
         kFile + ":1:38: error: nested deeper than 32 levels");
   CHECK(headline(graph_of("{\"a\": \"\xff\"}")) == kFile + ":1:8: error: byte 0xff is not valid UTF-8");
   CHECK(headline(graph_of("{\n  \"a\" 1}")).starts_with(kFile + ":2:7: error: "));
+  std::string many = "{\"a\": [0";
+  for (uint32_t i = 0; i < kMaxNodes; ++i) many += ", 0";
+  CHECK(headline(graph_of(many + "]}")).ends_with("error: more than 32768 values"));
   CHECK(headline(graph_of(std::string(2 << 20, ' '))) ==
         kFile + ": error: has 2097152 bytes, at most 1048576 are read");
   CHECK(headline(graph_of(std::string(1 << 20, ' '))).find("bytes") == std::string::npos);

@@ -265,6 +265,31 @@ void late(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   read(&l.value, 3);
 }
 
+// Thread 0 and thread 32 copy 16 bytes each, and thread 1 reads both. Bit i of `announced` says whether copy
+// i arrives on the mbarrier that thread 1 awaits.
+struct Copies {
+  alignas(16) float source[8];
+  uint32_t announced;
+};
+
+void two_copies(const mkrt::MkSession* session, const mkrt::MkStep* step) {
+  auto& c = arguments_of<Copies>(session);
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
+  auto* data = reinterpret_cast<float*>(mk_shared() + 1024);
+  const uint32_t warp = mk_thread() / 32;
+  if (mk_thread() == 0) mk_mbar_init(bar, 2);
+  mk_barrier(0, 64);
+  if (mk_thread() % 32 == 0) {
+    mk_async_load16(data + warp * 4, c.source + warp * 4);
+    if ((c.announced >> warp & 1) != 0) mk_async_arrive(bar);
+    mk_mbar_arrive(bar);
+  }
+  if (mk_thread() != 1) return;
+  wait_phase(bar, 0, step);
+  read(&data[0], 1);
+  read(&data[4], 2);
+}
+
 Run run_cells(mkrt::KernelEntry kernel, uint32_t how) {
   Cells cells{};
   cells.how = how;
@@ -290,6 +315,23 @@ TEST_CASE("a write after the second of two reads races with the first") {
   REQUIRE(run.races.size() == 1);
   CHECK(run.races[0].kind == RaceKind::kWriteAfterRead);
   CHECK(run.races[0].earlier.thread == 0);
+}
+
+TEST_CASE("a copy that does not arrive is unordered, although one of the same lane of another warp arrives") {
+  const auto races = [](uint32_t announced) {
+    Copies c{};
+    c.announced = announced;
+    auto options = options_for(1, 64);
+    options.race = true;
+    return launch(two_copies, c, options).races;
+  };
+  CHECK(races(3).empty());
+  for (const uint32_t one : {0u, 1u}) {
+    const auto found = races(1u << one);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].kind == RaceKind::kReadAfterWrite);
+    CHECK(found[0].now.site == (one == 0 ? 2 : 1));
+  }
 }
 
 TEST_CASE("what a thread does behind a release is not ordered by it") {

@@ -326,6 +326,10 @@ TEST_CASE("tasks of one grid that write the same part are refused") {
   CHECK(proof_error(s) ==
         "error: %l0.gate_up[0] writes what %l0.gate_up[1] writes of %l0.act: tasks of one grid must not meet "
         "(at T = 1, kv_len = 1)");
+  s.program.grids[find_grid(s.program, "l0.gate_up")].writes[0].region[1] = {0, 96};  // all by every task
+  CHECK(proof_error(s) ==
+        "error: %l0.gate_up[0] writes what %l0.gate_up[1] writes of %l0.act: tasks of one grid must not meet "
+        "(at T = 1, kv_len = 1)");
 }
 
 TEST_CASE("slots that are too small, outside or on top of each other are refused") {
