@@ -1,6 +1,6 @@
 // The race detector tracks happens-before by vector clocks, after FastTrack (Flanagan and Freund, PLDI 2009).
 //
-// Agents are the threads, the copy engine per mbarrier, and the 16-byte copies per lane. docs/emulator.md
+// Agents are the threads, the copy engine per mbarrier, and the 16-byte copies per thread. docs/emulator.md
 // lists the edges.
 #pragma once
 
@@ -52,7 +52,7 @@ class Race {
   // copy knows the returned epoch.
   AgentEpoch begin_bulk(uint32_t issuer, uint32_t mbarrier, const void* dst, const void* src, uint32_t bytes);
   AgentEpoch begin_async(uint32_t issuer, const void* dst, const void* src, uint32_t bytes);
-  // Returns the newest 16-byte copy of the issuer's lane.
+  // Returns the newest 16-byte copy of the issuer.
   AgentEpoch async_epoch(uint32_t issuer) const;
   void complete(SyncClock& object, AgentEpoch epoch);
 

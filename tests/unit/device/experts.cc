@@ -91,7 +91,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.strips = static_cast<u32>(p.shape.strips);
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = p.shape.tail_cols;
-  a.product.tokens = a.product.x_rows = c.tokens;
+  a.product.tokens = a.product.x_rows = a.product.max_tokens = c.tokens;
   a.product.padding = padding_of(c.cols, type_of(c));
   a.epilogue.gate = c.gated ? c.gate : Activation::kNone;
   a.product.gates = 1u << static_cast<u32>(a.epilogue.gate);
