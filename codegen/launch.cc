@@ -1,28 +1,13 @@
 #include "codegen/launch.h"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
 #include "codegen/operands.h"
-#include "ir/values.h"
 
 namespace mkc {
 
 static_assert(kMaxRing == mk::kMaxStages);
-
-namespace {
-
-// Returns the most tokens up to which all weights of a step pass through the ring in the same way.
-uint32_t same_stream_tokens(const TaskProgram& program) {
-  uint32_t min = UINT32_MAX;
-  for (const TaskGrid& grid : program.grids)
-    if (const Access* weight = find_operand(grid, "weight"); weight && weight->stream)
-      min = std::min(min, mkrt::same_stream_tokens(weight_type(program.tensors[weight->tensor])));
-  return min;
-}
-
-}  // namespace
 
 LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
                        LaunchValues& launch)
@@ -137,8 +122,7 @@ void LaunchCode::each_step_by_role(const std::function<void(const Body& steps)>&
         around([&] {
           each_step("mkd_loader_next_step",
                     {launch_.worker, bases.session, bases.step, launch_.symbols,
-                     place_of(step_symbols(s_.program.symbols).tokens),
-                     e_.constant(same_stream_tokens(s_.program))},
+                     place_of(step_symbols(s_.program.symbols).tokens)},
                     load);
         });
       });

@@ -225,7 +225,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   if (in_blocks) {
     const mkrt::WeightType type = streamed_type(id);
     max = e_.ir.CreateSelect(
-        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::same_stream_tokens(type))),
+        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kSameStreamTokens)),
         e_.constant(mkrt::block_strips(mkrt::kMma32Tokens, type, mkrt::mma64_strips(engines_.warpgroups))),
         e_.constant(mkrt::weight_format(type).block_strips));
   }

@@ -108,7 +108,7 @@ struct ProductArgs {
   u32 splits;              // the code serves split products, too
   u32 gates;               // bit g: some product of the kernel has Activation g
   u32 max_tokens;          // most rows of x
-  u32 mma64_strips;        // strips of a block of more than same_stream_tokens()
+  u32 mma64_strips;        // strips of a block of more than kSameStreamTokens
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
   u32 fp8_from;            // fewest tokens whose activations are 8-bit floats; 0: never
   u32 has_codes;           // Wgmma128 multiplies codes
@@ -256,8 +256,8 @@ void mkd_step_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*);
 bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol, u32 requests_symbol,
                    u32 logit_rows_symbol);
 bool mkd_loader_join(Worker*, AS1 const MkStep*, u32* symbols);
-bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols, u32 tokens_symbol,
-                          u32 same);
+bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols,
+                          u32 tokens_symbol);
 void mkd_segments_begin(Worker*);
 AS3 const SegmentAhead* mkd_segment_begin(Worker*, u32 at);
 void mkd_segments_end(Worker*);

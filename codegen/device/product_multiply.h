@@ -164,7 +164,7 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
   const WarpKSlice share(w, a, block);
-  drain_mma32<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
+  const auto done = [&](u32 i, const Accumulator& acc) {
     if (is_split(a)) return store_part(w, a, block, i, acc);
     if (i > 0) consumer_barrier();
     acc.store(w.lane(), partial + w.warp() * kBlockSums);
@@ -174,7 +174,11 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
       epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums),
                        partial + token * kStripRows);
     }
-  });
+  };
+  if constexpr (W::grouped)
+    drain_mma8<W, Accumulator, Strips>(w, a, in, 0, share, done);
+  else
+    drain_mma32<W, Accumulator, Strips>(w, a, in, share, done);
 }
 
 // warp_epilogue() runs the epilogue on one strip's sums [Tokens][row], for the tokens from `first` on.
@@ -262,14 +266,15 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
         if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, Wide, true>(w, in, block);
         return multiply_mma64<W, Narrow, true>(w, in, block);
       }
+    if constexpr (!Expert)
+      if (variant == ProductVariant::kMma32) {
+        if constexpr (!W::grouped)
+          if (tokens > kMma16Tokens) return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
+        return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
+      }
     if constexpr (Expert || !W::by_warpgroups) {
       multiply_mma64<W, Narrow>(w, in, block);
     } else {
-      if constexpr (!W::grouped)
-        if (variant == ProductVariant::kMma32) {
-          if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
-          return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
-        }
       if (variant == ProductVariant::kWgmma128) {
         if constexpr (W::e4m3)
           if (a.has_codes) return multiply_by_warpgroups<W, E4m3>(w, in, block);

@@ -156,15 +156,15 @@ MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
 }
 
 // mkd_loader_next_step() tells the loader, after a step's segments, whether there is another step to load
-// for. Weights pass through the ring in the same way for up to `same` tokens (same_stream_tokens). The loader
-// of a step with no more tokens goes on before the next step has begun, which never has more.
+// for. Weights pass through the ring in the same way for up to kSameStreamTokens tokens. The loader of a step
+// with no more tokens goes on before the next step has begun, which never has more.
 MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,
-                                  u32* symbols, u32 tokens_symbol, u32 same) {
+                                  u32* symbols, u32 tokens_symbol) {
   if (!join(*w, step, symbols) || w->load_step + 1 >= step->steps) return false;
   mk_mbar_arrive(w->loaded());
   ++w->load_step;
   use_bank(*w, session, step, w->load_step);
-  return symbols[tokens_symbol] <= same || join(*w, step, symbols);
+  return symbols[tokens_symbol] <= kSameStreamTokens || join(*w, step, symbols);
 }
 
 }  // namespace mk

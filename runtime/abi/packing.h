@@ -82,10 +82,9 @@ __attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t
                                                                         uint32_t wgmma_from) {
   if (!weight_format(type).matrix()) return ProductVariant::kFma;
   if (tokens <= kMma8Tokens) return ProductVariant::kMma8;
-  // Groups need a second set of sums. kMma32 has no registers for one.
-  const uint32_t max = weight_format(type).grouped() ? 0
-                       : strips <= kMma32Strips      ? kMma32Tokens
-                                                     : kMma16Tokens;
+  // Sums of more tokens and a second set for a group have no registers.
+  const uint32_t max =
+      weight_format(type).grouped() || strips > kMma32Strips ? kMma16Tokens : kMma32Tokens;
   if (strips != kExpert && tokens <= max) return ProductVariant::kMma32;
   return by_warpgroups(weight_format(type)) && wgmma_from != 0 && tokens >= wgmma_from
              ? ProductVariant::kWgmma128
@@ -115,20 +114,18 @@ __attribute__((always_inline)) constexpr uint32_t wgmma_tokens(uint32_t max_toke
 __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
   return warpgroups ? kMma64Strips : kBlockStrips;
 }
-// same_stream_tokens() is the most tokens up to which a weight passes through the ring in the same way: once,
-// by tiles, in blocks of one size.
-__attribute__((always_inline)) constexpr uint32_t same_stream_tokens(WeightType type) {
-  return weight_format(type).grouped() ? kMma8Tokens : kMma16Tokens;
-}
+// kSameStreamTokens is the most tokens up to which a weight passes through the ring in the same way: once, by
+// tiles, in blocks of one size.
+constexpr uint32_t kSameStreamTokens = kMma16Tokens;
 // Most strips of a block of a product that is no expert's. `mma64`: mma64_strips() of the target.
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
                                                                uint32_t mma64) {
   const WeightFormat format = weight_format(type);
-  return by_warpgroups(format) && tokens > same_stream_tokens(type) ? mma64 : format.block_strips;
+  return by_warpgroups(format) && tokens > kSameStreamTokens ? mma64 : format.block_strips;
 }
 constexpr bool stream_is_the_same() {
   for (const WeightType type : kWeightTypes)
-    for (uint32_t tokens = 1; tokens <= same_stream_tokens(type); ++tokens)
+    for (uint32_t tokens = 1; tokens <= kSameStreamTokens; ++tokens)
       for (uint32_t strips = 1; strips <= kMma64Strips; ++strips) {
         const ProductVariant variant = product_variant(tokens, type, strips, 0);
         if (variant >= ProductVariant::kMma64 || group_tokens(variant) < tokens ||

@@ -65,6 +65,16 @@ Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint3
   return v;
 }
 
+// Formats with groups take up to 16 tokens as kMma8 takes 8: a tile's activations are loaded while the tile
+// before is multiplied. Strips reach the epilogue one after the other.
+Variant mma16_groups(const Machine& m, double slots, uint32_t strips) {
+  Variant v{mkrt::kMma16Tokens, m.mma16_bytes_per_ns, mkrt::kMma16Tokens, m.activations_ns, strips};
+  v.epilogues = strips;
+  v.eights = mkrt::kMma16Tokens / mkrt::kMma8Tokens;
+  bound_by_issue(m, slots, mkrt::kConsumerWarps, mkrt::kStageBytes, v);
+  return v;
+}
+
 // One or two of a tile's four loads of activations are in flight with this number of tokens.
 Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   const bool half = tokens <= mkrt::kMma32Tokens / 2;
@@ -137,6 +147,7 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
       return v;
     }
     case mkrt::ProductVariant::kMma32: {
+      if (mkrt::weight_format(type).grouped()) return mma16_groups(m, slots.mma16, strips);
       Variant v = mma32(m, tokens, strips);
       bound_by_issue(m, tokens <= mkrt::kMma32Tokens / 2 ? slots.mma16 : slots.mma32, mkrt::kConsumerWarps,
                      mkrt::kStageBytes, v);

@@ -21,7 +21,7 @@ TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads 
       run(c, p, make_args(c, p, alone), 1, true, 1);
       for (const bool bulk : {true, false})
         for (const u32 mma64_strips : {kBlockStrips, kMma64Strips}) {
-          if (tokens <= mkrt::same_stream_tokens(type_of(c)) && mma64_strips == kMma64Strips) continue;
+          if (tokens <= mkrt::kSameStreamTokens && mma64_strips == kMma64Strips) continue;
           AllArgs a = make_args(c, p, blocks);
           a.mma64_strips = mma64_strips;
           run(c, p, a, 1, bulk);
