@@ -155,7 +155,8 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
 }
 
 // multiply_mma32() serves Mma32, for up to `Tokens` tokens. The scratch has room for the sums of one strip
-// only. Each thread runs the epilogue for one sum of that strip at a time.
+// only. Each thread runs the epilogue for one sum of that strip at a time. Formats with groups are drained
+// strip by strip, since a group has sums of its own.
 template <class W, u32 Tokens, u32 Strips>
 MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBlock& block) {
   using Accumulator = Mma<typename W::X, Tokens / kMma8Tokens>;

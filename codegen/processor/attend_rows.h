@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codegen/device/attend.h"
-#include "codegen/processor/attend_form.h"
+#include "codegen/processor/cache_math.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
@@ -96,7 +96,7 @@ struct Scales {
 template <class C, u32 R>
 struct QueryRows {
   static_assert(R * (kMaxHeadDim + kKvTile) * sizeof(f32) + kPlaces * sizeof(u64) <= kScratchBytes);
-  using F = Form<C>;
+  using F = CacheMath<C>;
   static constexpr u32 kAtOnce = kVector / R;  // positions whose scores fill a vector
   static constexpr u32 kAhead = 32;            // positions from one that is read to one that is prefetched
 

@@ -38,8 +38,8 @@ MK_INLINE void multiply_tasks(const Worker& w, const ProductArgs& a, u32 task, u
 }
 
 // run_expert() multiplies the strips of a task with the rows of its active expert. Consecutive tasks of an
-// expert share prepared rows. A worker that has given up
-// a wait may run ahead of route. The expert's number may then be any, so the task is left out.
+// expert share prepared rows. A worker that has given up a wait may run ahead of route. The expert's number
+// may then be any, so the task is left out.
 template <class W>
 MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 active_expert) {
   if (w.gave_up()) return;

@@ -5,8 +5,8 @@
 
 namespace mk {
 
-// Form<C> is how attention multiplies a cache of type C, 32 columns at a time. Query rows and weights of
-// positions begin as f32 and become what the form multiplies, in place. The values of `together` positions
+// CacheMath<C> is how attention multiplies a cache of type C, 32 columns at a time. Query rows and weights of
+// positions begin as f32 and become what is multiplied, in place. The values of `together` positions
 // are added at once. Registers hold `sums` vectors of sums of scores.
 //
 // put_query() converts a query row, which zeros follow up to a whole vector. add_score() adds the products of
@@ -14,7 +14,7 @@ namespace mk {
 // 32. put_weights() converts the weights of 16 positions from p on, and returns them as rounded.
 // weights_at() reads what add_values() takes for p: the weights of `together` positions, in all lanes.
 template <class C>
-struct Form {
+struct CacheMath {
   typedef f32x16 Weights;
   static constexpr u32 together = 1;
 #ifdef __AVX512F__
@@ -65,7 +65,7 @@ struct Form {
 // Pairs of bf16 are multiplied by vdpbf16ps, which adds both products. A score takes two columns at once, and
 // a sum of values two positions. Queries and weights are rounded to bf16, as the GPU's bodies round them.
 template <>
-struct Form<Bf16> {
+struct CacheMath<Bf16> {
   typedef u32x16 Weights;
   static constexpr u32 together = 2, sums = 16;
 
