@@ -188,3 +188,6 @@ TEST_CASE("Mistral's sliding window reaches its attention") {
   const std::string windowed = edited(mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
   CHECK(listing(graph(windowed)).find("scale=0.353553 window=32\n") != std::string::npos);
 }
+  // A key that is missing has the default of transformers, which null does not have.
+  const std::string silent = edited(mistral_config(), "  \"sliding_window\": null,\n", "");
+  CHECK(listing(graph(silent)).find("scale=0.353553 window=4096\n") != std::string::npos);
