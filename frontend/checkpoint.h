@@ -1,6 +1,7 @@
 // Tensors of a checkpoint are matched with the weights that a family declares.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <span>
@@ -18,8 +19,9 @@ struct CheckpointTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
-  std::string file;      // the file that holds the tensor, for errors
-  std::string stored{};  // the type's name in the file, for errors; "": the dtype's name
+  std::string file;                    // the file that holds the tensor, for errors
+  std::string stored{};                // the type's name in the file, for errors; "": the dtype's name
+  std::span<const std::byte> bytes{};  // the content
 };
 
 // Checkpoint hands out the tensors of one checkpoint by name. It records which of them were taken.
@@ -56,7 +58,8 @@ class Checkpoint {
   // Returns the error of a taken tensor whose type is not the expected one.
   Error unexpected(const std::string& name, const std::string& expected) const;
 
-  // Fails for a tensor that was not taken and that the family does not declare as ignored.
+  // Fails for a tensor that was not taken and that the family does not declare as ignored. Fails for an
+  // ignored copy that differs from its tensor.
   Status check_all_used(const Family& family, const Scope& scope) const;
 
   DType dtype() const { return dtype_; }
@@ -68,6 +71,7 @@ class Checkpoint {
   // Returns the tensor that a name or a view names, or null.
   const CheckpointTensor* find(const std::string& name) const;
   void mark_used(const std::string& name);
+  Status check_copy(const IgnoreDecl& copy, const Scope& scope) const;
 
   std::span<const CheckpointTensor> tensors_;
   std::string directory_;

@@ -130,10 +130,14 @@ Status read_outputs_and_ignored(const Document& document, Family& family) {
   MKC_TRY(ignore, optional_field(document, document.root, "ignore", Kind::kList));
   for (size_t i = 0; ignore && i < ignore->items.size(); ++i) {
     const Node& entry = ignore->items[i];
-    MKC_TRY_STATUS(check_keys(document, entry, "an ignored tensor", {"name", "when"}));
+    MKC_TRY_STATUS(check_keys(document, entry, "an ignored tensor", {"name", "when", "copy_of", "key"}));
     MKC_TRY(name, required_field(document, entry, "an ignored tensor", "name", Kind::kString));
     MKC_TRY(when, optional_formula(document, entry, "when"));
-    family.ignore.push_back({name->string, when});
+    IgnoreDecl& ignored = family.ignore.emplace_back(name->string, when);
+    MKC_TRY(copy_of, optional_field(document, entry, "copy_of", Kind::kString));
+    if (!copy_of) continue;
+    MKC_TRY(key, required_field(document, entry, "a copy of a tensor", "key", Kind::kString));
+    ignored.copy_of = copy_of->string, ignored.key = key->string;
   }
   return {};
 }

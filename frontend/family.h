@@ -94,10 +94,12 @@ struct Block {
 };
 
 // A checkpoint may hold tensors of this name although no weight uses them. `*` in the name stands for any
-// text.
+// text. A tensor that is a copy must equal the tensor `copy_of`, or else the config's `key` is wrong.
 struct IgnoreDecl {
   std::string name;
   std::optional<Formula> when;
+  std::string copy_of{};  // "": the tensor may have any content
+  std::string key{};
   bool operator==(const IgnoreDecl&) const = default;
 };
 

@@ -40,6 +40,9 @@ class Evaluator {
       }
       case FormulaOp::kIn: {
         MKC_TRY(element, value(node.lhs));
+        MKC_TRY(whole, value(node.rhs));
+        if (whole.is(Node::Kind::kMap) && element.is(Node::Kind::kString))
+          return bool_node(find(whole, element.string) != nullptr);
         MKC_TRY(list, list_at(node.rhs));
         return bool_node(std::find(list.items.begin(), list.items.end(), element) != list.items.end());
       }

@@ -1,13 +1,14 @@
 // Family files hold expressions. They refer to config keys and parameters and are evaluated once per compile.
 //
 //   a if c else b | or | and | not | == != < <= > >= in | ?? | + - | * / % | - | literal, name,
-//   config.key.key, list[i], size(list), sqrt(…), ( … )
+//   config, config.key.key, list[i], size(list), sqrt(…), ( … )
 //
 // The operators are listed from the loosest to the tightest. A missing config key is null. Strings stand in
 // single quotes.
 //
-// `a ?? b` is b if a is null. `a in b` tells whether the list b has an element equal to a. `a if c else b`
-// evaluates only the operand that it returns. Integer division must leave no remainder.
+// `a ?? b` is b if a is null. `a in b` tells whether the list b has an element equal to a, or the map b has
+// the key a. `a if c else b` evaluates only the operand that it returns. Integer division must leave no
+// remainder.
 #pragma once
 
 #include <map>
@@ -48,7 +49,7 @@ enum class FormulaOp : uint8_t {
 struct FormulaNode {
   FormulaOp op = FormulaOp::kLiteral;
   Node literal;      // kLiteral
-  std::string name;  // kName: the name; kConfig: the dotted key without "config."
+  std::string name;  // kName: the name; kConfig: the dotted key without "config.", "" for all
   size_t lhs = 0, rhs = 0;
   Place place;
   size_t condition = 0;  // kIf

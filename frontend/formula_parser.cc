@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <optional>
@@ -189,8 +190,9 @@ class Parser {
       push_literal(null_node(), place);
     else if (name == "true" || name == "false")
       push_literal(bool_node(name == "true"), place);
-    else if (name.starts_with("config.")) {
-      formula_.nodes.push_back({FormulaOp::kConfig, {}, name.substr(7), 0, 0, place});
+    else if (name == "config" || name.starts_with("config.")) {
+      formula_.nodes.push_back(
+          {FormulaOp::kConfig, {}, name.substr(std::min<size_t>(7, name.size())), 0, 0, place});
     } else {
       formula_.nodes.push_back({FormulaOp::kName, {}, name, 0, 0, place});
     }

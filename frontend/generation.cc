@@ -64,6 +64,50 @@ std::vector<int32_t> end_of_turn(const Document& tokenizer) {
   return {};
 }
 
+// Tells whether a value of a key that is not read leaves the tokens unchanged: nothing, false, an empty list
+// or map, or a number that is `neutral`.
+bool changes_nothing(const Node& value, double neutral) {
+  if (value.is(Kind::kList) || value.is(Kind::kMap)) return value.items.empty();
+  if (value.is_number()) return value.number() == neutral;
+  return value.is(Kind::kNull) || value == bool_node(false);
+}
+
+// Returns the keys of the file that change tokens in transformers and are not read.
+std::vector<std::string> unread_settings(const Document& document, bool samples) {
+  struct Setting {
+    const char* key;
+    double neutral;
+    bool of_samples = false;  // greedy tokens do not depend on it
+  };
+  static constexpr Setting kSettings[] = {
+      {"bad_words_ids", 0},
+      {"begin_suppress_tokens", 0},
+      {"encoder_no_repeat_ngram_size", 0},
+      {"encoder_repetition_penalty", 1},
+      {"epsilon_cutoff", 0, true},
+      {"eta_cutoff", 0, true},
+      {"exponential_decay_length_penalty", 0},
+      {"forced_bos_token_id", -1},
+      {"forced_eos_token_id", -1},
+      {"guidance_scale", 1},
+      {"min_length", 0},
+      {"min_new_tokens", 0},
+      {"no_repeat_ngram_size", 0},
+      {"num_beams", 1},
+      {"sequence_bias", 0},
+      {"suppress_tokens", 0},
+      {"top_h", 1, true},
+      {"typical_p", 1, true},
+  };
+  std::vector<std::string> keys;
+  for (const Setting& setting : kSettings) {
+    const Node* value = find(document.root, setting.key);
+    if (value && !changes_nothing(*value, setting.neutral) && (samples || !setting.of_samples))
+      keys.push_back(setting.key);
+  }
+  return keys;
+}
+
 struct NumberBounds {
   double min, max;
   bool above_min = false;
@@ -111,6 +155,7 @@ Result<GenerationDefaults> read_generation(const std::string& directory, const D
     MKC_TRY(ids, token_ids(*generation, "eos_token_id"));
     add_once(defaults.end_ids, ids);
     MKC_TRY_STATUS(read_sampling(*generation, defaults));
+    defaults.unread = unread_settings(*generation, defaults.temperature > 0);
   }
   MKC_TRY(of_config, token_ids(config, "eos_token_id"));
   add_once(defaults.end_ids, of_config);

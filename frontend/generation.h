@@ -20,6 +20,8 @@ struct GenerationDefaults {
   float temperature = 0;
   std::optional<uint32_t> top_k;
   std::optional<float> top_p, min_p, repetition_penalty;
+  std::vector<std::string>
+      unread;  // keys of generation_config.json that change the tokens of transformers only
   bool operator==(const GenerationDefaults&) const = default;
 };
 

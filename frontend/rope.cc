@@ -33,19 +33,34 @@ struct Parameters {
     const Node* node = find_value(key);
     if (!node && fallback) return *fallback;
     if (!node) return missing_key(scope, fmt::format("{}.{}", map.path, key), rope.parameters->place);
-    if (!node->is_number()) return wrong(key, *node, "a float");
-    if (node->number() > 0 && std::isfinite(node->number())) return node->number();
-    return wrong(key, *node, "more than 0");
+    return positive_number(*node, fmt::format("{}.{}", map.path, key));
+  }
+  Result<double> positive_number(const Node& node, const std::string& path) const {
+    const bool above = node.is_number() && node.number() > 0 && std::isfinite(node.number());
+    if (above) return node.number();
+    const char* expected = node.is_number() ? "more than 0" : "a float";
+    return scope.config->error(node.place,
+                               fmt::format("{} is {}, expected {}", path, describe(node), expected));
   }
   Result<bool> boolean(const std::string& key, bool fallback) const {
-    const Node* node = find_value(key);
+    const Node* node = find(map, key);
     if (!node) return fallback;
     if (!node->is(Kind::kBool)) return wrong(key, *node, "a bool");
     return node->boolean;
   }
+  // Returns the positions of the original context. The config itself may have them, too. Errors: two numbers
+  // that differ.
   Result<double> original_context() const {
     const std::string key = "original_max_position_embeddings";
-    if (find_value(key) || !rope.original_context) return positive(key);
+    const Node* inside = find_value(key);
+    const Node* outside = find(scope.config->root, key);
+    if (outside && outside->is(Kind::kNull)) outside = nullptr;
+    if (inside && outside && *inside != *outside)
+      return scope.config->error(
+          outside->place, fmt::format("{} is {}, but {}.{} is {}", key, describe(*outside), map.path, key,
+                                      describe(*inside)));
+    if (!inside && outside) return positive_number(*outside, key);
+    if (inside || !rope.original_context) return positive(key);
     MKC_TRY(fallback, evaluate_int(*rope.original_context, scope));
     return positive(key, static_cast<double>(fallback));
   }

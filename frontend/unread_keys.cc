@@ -15,7 +15,8 @@ struct UnreadKey {
 
 // Returns keys of published configs, grouped by what they change.
 std::vector<UnreadKey> unread_keys() {
-  const Node off = bool_node(false), none = null_node(), zero = int_node(0), one = int_node(1);
+  const Node on = bool_node(true), off = bool_node(false), none = null_node(), zero = int_node(0),
+             one = int_node(1);
   return {
       // These keys change scores and logits.
       {"attn_logit_softcapping", zero},
@@ -27,6 +28,8 @@ std::vector<UnreadKey> unread_keys() {
       {"attn_temperature_tuning", off},
       {"attention_chunk_size", none},
       {"use_attention_sinks", off},
+      {"is_causal", on},
+      {"use_bidirectional_attention", off},
       {"alibi", off},
       {"use_alibi", off},
       {"clip_qkv", none},

@@ -40,7 +40,7 @@ std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
   std::vector<CheckpointTensor> tensors;
   for (const mkrt::StoredTensor& t : checkpoint.tensors) {
     const std::optional<DType> dtype = dtype_of(t.dtype);
-    tensors.push_back({t.name, dtype.value_or(DType::i32), t.shape, t.file, dtype ? "" : t.dtype});
+    tensors.push_back({t.name, dtype.value_or(DType::i32), t.shape, t.file, dtype ? "" : t.dtype, t.bytes});
   }
   return tensors;
 }

@@ -1,6 +1,7 @@
 #include "tools/run_inputs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -71,7 +72,12 @@ Result<std::string> checkpoint_directory(const RunArguments& a) {
 Result<GenerationDefaults> read_defaults(const std::string& directory) {
   MKC_TRY(source, read_source(directory + "/config.json"));
   MKC_TRY(config, parse_json(std::move(source)));
-  return read_generation(directory, config);
+  Result<GenerationDefaults> defaults = read_generation(directory, config);
+  if (defaults.ok() && !defaults.value().unread.empty())
+    print_err(
+        "{}/generation_config.json: warning: not read are {}: tokens may differ from those of transformers\n",
+        directory, fmt::join(defaults.value().unread, ", "));
+  return defaults;
 }
 
 Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {

@@ -18,7 +18,8 @@ Status find_models(RunArguments& arguments);
 // Returns the directory of the checkpoint. Errors: a model that cannot be read.
 Result<std::string> checkpoint_directory(const RunArguments& arguments);
 
-// Returns the defaults of generation. Errors: config.json or generation_config.json cannot be read.
+// Returns the defaults of generation. Prints a warning of keys that are not read. Errors: config.json or
+// generation_config.json cannot be read.
 Result<GenerationDefaults> read_defaults(const std::string& directory);
 
 // Returns the tokenizer of a directory, or nothing if there is no file and no `text` needs it. Error: `text`

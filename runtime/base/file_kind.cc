@@ -30,7 +30,9 @@ std::string foreign_format(std::span<const std::byte> bytes) {
   if (begins_like_html(text)) return "an HTML page, not the file itself: the download went wrong";
   if (text.starts_with("GGUF"))
     return "a GGUF file: mkc reads Hugging Face checkpoints (config.json, *.safetensors)";
-  if (text.starts_with(std::string_view("PK\3\4", 4)) || text.starts_with("\x80\x02"))
+  // Pickles of PyTorch begin with a long integer. Two bytes fewer are also the length of a safetensors
+  // header.
+  if (text.starts_with(std::string_view("PK\3\4", 4)) || text.starts_with("\x80\x02\x8a\x0a"))
     return "a PyTorch pickle: mkc reads Hugging Face checkpoints (config.json, *.safetensors)";
   if (text.starts_with("\x7f"
                        "ELF"))

@@ -34,10 +34,11 @@ Fixture read_fixture(const std::string& name) {
 
 // Models named *_f32 have f32 weights and spell their config as before transformers 5. All other models have
 // bf16 weights.
-const std::string kModels[] = {"llama",         "qwen2",          "qwen3",
-                               "mistral",       "mixtral",        "qwen3_moe",
-                               "qwen3_moe_f32", "llama_f32",      "mistral_window_f32",
-                               "seed_oss",      "llama_bias_f32", "gpt_oss"};
+const std::string kModels[] = {"llama",          "qwen2",          "qwen3",
+                               "mistral",        "mixtral",        "qwen3_moe",
+                               "qwen3_moe_f32",  "llama_f32",      "mistral_window_f32",
+                               "seed_oss",       "llama_bias_f32", "gpt_oss",
+                               "llama_mlp_bias", "qwen3_bias_f32"};
 
 TEST_CASE("the float64 reference agrees with transformers") {
   for (const std::string& name : kModels) {

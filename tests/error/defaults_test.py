@@ -85,6 +85,19 @@ class DefaultsTest(Command):
         sampled = self.ids(self.model({"do_sample": True}, eos_token_id=[]))
         self.assertEqual(sampled, self.ids(plain, "--temperature", 1, "--top-k", 50))
 
+    def test_settings_that_are_not_read_are_named(self):
+        greedy = {"no_repeat_ngram_size": 3, "bad_words_ids": [[5]], "num_beams": 1, "suppress_tokens": [], "typical_p": 0.5,
+                  "min_length": None, "use_cache": True}
+        for settings, keys in ((greedy, "bad_words_ids, no_repeat_ngram_size"),
+                               ({"do_sample": True, "typical_p": 0.5}, "typical_p"), ({"num_beams": 1}, "")):
+            folder = self.model(settings)
+            code, _, err = self.mkc("run", folder, "--prompt", "Once upon a time", "--json", *RUN)
+            self.assertEqual(code, 0, err)
+            said = (f"{folder.name}/generation_config.json: warning: not read are {keys}: tokens may differ from those of "
+                    "transformers\n")
+            self.assertEqual(err.count("warning"), 1 if keys else 0, err)
+            self.assertIn(said if keys else "", err)
+
     def test_faulty_defaults_are_refused_at_their_place(self):
         for text, fault in (
                 ('{"eos_token_id": [1, "x"]}', '1:2: error: eos_token_id has "x", expected token ids'),

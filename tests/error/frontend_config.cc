@@ -48,8 +48,10 @@ TEST_CASE("what changes the computation and is not implemented is refused") {
             ":4:3: error: final_logit_softcapping is 30: the llama family does not read it, and it would "
             "change the computation");
   CHECK(changed("\"hidden_act\"", "\"final_logit_softcapping\": null, \"hidden_act\"").empty());
-  CHECK(changed("\"hidden_act\"", "\"mlp_bias\": true, \"hidden_act\"") ==
-        kFile + ":4:3: error: mlp_bias is true, the llama family supports false");
+  CHECK(
+      changed("\"hidden_act\"", "\"layer_types\": [\"sliding_attention\"], \"hidden_act\"") ==
+      kFile +
+          ":4:3: error: layer_types is \"sliding_attention\", the llama family supports \"full_attention\"");
   CHECK(changed("\"hidden_act\"", "\"partial_rotary_factor\": 0.5, \"hidden_act\"") ==
         kFile + ":4:3: error: partial_rotary_factor is 0.5, the llama family supports 1");
   CHECK(changed("\"torch_dtype\": \"bfloat16\"", "\"torch_dtype\": \"float8_e4m3fn\"") ==
@@ -208,7 +210,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
             "\"dynamic\", "
             "\"llama3\" or \"yarn\"");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
         kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
@@ -222,7 +224,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
                 "\"hidden_act\"") ==
         kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");

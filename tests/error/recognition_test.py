@@ -186,13 +186,15 @@ class RecognitionTest(Command):
         for key, value, said in (("attn_logit_softcapping", 50.0, "50"), ("final_logit_softcapping", 30.0, "30"),
                                  ("rope_interleaved", True, "true"), ("use_mrope", True, "true"),
                                  ("mrope_section", [16, 24, 24], "a list"), ("logit_scale", 0.0625, "0.0625"),
-                                 ("routed_scaling_factor", 2.5, "2.5"), ("qk_layernorm", True, "true")):
+                                 ("routed_scaling_factor", 2.5, "2.5"), ("qk_layernorm", True, "true"),
+                                 ("is_causal", False, "false")):
             folder = self.checkpoint(config=lambda c: c.update({key: value}))
             lines = (folder / "config.json").read_text().splitlines()
             line = next(i for i, text in enumerate(lines, 1) if f'"{key}"' in text)
             self.refuses(f"model/config.json:{line}:2: error: {key} is {said}: the qwen3 family does not read it, and it "
                          "would change the computation\n", "compile", folder)
-        for key, value in (("attn_logit_softcapping", None), ("rope_interleaved", False), ("routed_scaling_factor", 1.0)):
+        for key, value in (("attn_logit_softcapping", None), ("rope_interleaved", False), ("routed_scaling_factor", 1.0),
+                           ("is_causal", True)):
             folder = self.checkpoint(config=lambda c: c.update({key: value}))
             self.assertEqual(self.mkc("compile", folder, "--emit", "yaml")[0], 0)
 

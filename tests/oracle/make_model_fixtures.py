@@ -35,6 +35,8 @@ MODELS = {
     "llama_bias_f32": LlamaConfig(**SMALL, tie_word_embeddings=True, attention_bias=True),
     "gpt_oss": GptOssConfig(**SMALL, head_dim=16, tie_word_embeddings=False, num_local_experts=4, num_experts_per_tok=2,
                             sliding_window=8, rope_parameters=YARN | dict(truncate=False)),
+    "llama_mlp_bias": LlamaConfig(**SMALL, tie_word_embeddings=False, attention_bias=True, mlp_bias=True),
+    "qwen3_bias_f32": Qwen3Config(**SMALL, head_dim=16, tie_word_embeddings=True, attention_bias=True),
 }
 NEW_TOKENS = 32
 

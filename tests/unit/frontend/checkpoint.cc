@@ -47,13 +47,33 @@ TEST_CASE("a copy of tied embeddings is ignored, only where they are tied") {
   CHECK(checkpoint_of(graph.value()).size() == 11);
 }
 
+TEST_CASE("a head beside tied embeddings that is no copy of them is an error of the config") {
+  const std::string tied =
+      edited(llama_config(), "\"hidden_act\"", "\"tie_word_embeddings\": true, \"hidden_act\"");
+  for (const size_t size : {100 * 32 * 2, 3 << 20}) {
+    std::vector<std::byte> embed(size), head = embed;
+    auto tensors = llama_tensors();
+    for (CheckpointTensor& t : tensors) {
+      if (t.name == "model.embed_tokens.weight") t.bytes = embed;
+      if (t.name == "lm_head.weight") t.bytes = head;
+    }
+    CHECK(graph_of(tied, {}, tensors).ok());
+    for (size_t i = size / 2; i < size / 2 + (size >> 7); ++i) head[i] = std::byte{1};
+    CHECK(
+        headline(graph_of(tied, {}, tensors)) ==
+        "DIR/config.json:4:3: error: tie_word_embeddings is true, but tensor \"lm_head.weight\" differs from "
+        "\"model.embed_tokens.weight\"");
+    CHECK(result_with(tensors) == "");
+  }
+}
+
 TEST_CASE("missing, misshapen, mistyped and doubled tensors are named") {
   const auto good = llama_tensors();
   auto tensors = good;
   tensors[1].name = "model.norms.weight";
   CHECK(
       result_with(tensors) ==
-      "DIR: error: missing tensor \"model.norm.weight\" [32], needed by models/llama.yaml:47:3, did you mean "
+      "DIR: error: missing tensor \"model.norm.weight\" [32], needed by models/llama.yaml:48:3, did you mean "
       "\"model.norms.weight\"?");
   tensors = good;
   tensors[1].shape = {31};

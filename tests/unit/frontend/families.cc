@@ -77,13 +77,13 @@ TEST_CASE("Qwen2 adds biases to q, k and v") {
   CHECK(listing(graph(qwen2_config())) == expected);
 }
 
-TEST_CASE("attention biases of Llama are on q, k, v and the output, those of Seed-OSS where it says") {
+TEST_CASE("biases of Llama and Qwen3 are on q, k, v and the output, those of Seed-OSS where it says") {
   const auto biases = [](const std::string& config) {
     std::vector<std::string> names;
     const OpGraph g = graph(config);
     for (const Tensor& t : g.tensors)
       if (t.source.ends_with(".bias"))
-        names.push_back(t.source.substr(std::string("model.layers.0.self_attn.").size()));
+        names.push_back(t.source.substr(t.source.rfind('.', t.source.size() - 6) + 1));
     return names;
   };
   const std::vector<std::string> qkv{"q_proj.bias", "k_proj.bias", "v_proj.bias"};
@@ -97,6 +97,10 @@ TEST_CASE("attention biases of Llama are on q, k, v and the output, those of See
   CHECK(biases(seed) == qkv);
   CHECK(biases(edited(seed, "\"seed_oss\"", "\"seed_oss\", \"attention_bias\": false")).empty());
   CHECK(biases(edited(seed, "\"seed_oss\"", "\"seed_oss\", \"attention_out_bias\": true")) == all);
+  const std::vector<std::string> of_mlp{"gate_proj.bias", "up_proj.bias", "down_proj.bias"};
+  CHECK(biases(edited(llama, key, key + ", \"mlp_bias\": true")) == of_mlp);
+  CHECK(biases(qwen3_config()).empty());
+  CHECK(biases(edited(qwen3_config(), "\"qwen3\"", "\"qwen3\", \"attention_bias\": true")) == all);
 }
 
 TEST_CASE("Qwen3 norms the heads of q and k and takes head_dim from the config") {
@@ -187,4 +191,7 @@ TEST_CASE("a cache of 8-bit floats has scales of the checkpoint, which may lack 
 TEST_CASE("Mistral's sliding window reaches its attention") {
   const std::string windowed = edited(mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
   CHECK(listing(graph(windowed)).find("scale=0.353553 window=32\n") != std::string::npos);
+  // A key that is missing has the default of transformers, which null does not have.
+  const std::string silent = edited(mistral_config(), "  \"sliding_window\": null,\n", "");
+  CHECK(listing(graph(silent)).find("scale=0.353553 window=4096\n") != std::string::npos);
 }

@@ -52,6 +52,30 @@ TEST_CASE("rotary frequencies agree with transformers in both spellings of the c
   }
 }
 
+TEST_CASE("the original context may be a key of the config, and is one number") {
+  const auto with = [](const nlohmann::json& inside, const nlohmann::json& outside) {
+    const nlohmann::json scaling{
+        {"type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", inside}};
+    return config_with(
+        8, {{"rope_scaling", scaling}, {"rope_theta", 10000}, {"original_max_position_embeddings", outside}});
+  };
+  const std::vector<double> expected = rope_of(with(32, nullptr)).inv_freq;
+  CHECK(rope_of(with(nullptr, 32)).inv_freq == expected);
+  CHECK(rope_of(with(32, 32)).inv_freq == expected);
+  CHECK(rope_of(with(nullptr, nullptr)).inv_freq != expected);
+  CHECK(headline(graph_of(with(32, 16)))
+            .ends_with("error: original_max_position_embeddings is 16, but "
+                       "rope_scaling.original_max_position_embeddings is 32"));
+  CHECK(headline(graph_of(with(nullptr, 0)))
+            .ends_with("error: original_max_position_embeddings is 0, expected more than 0"));
+}
+
+TEST_CASE("a truncate of null is no bool") {
+  const nlohmann::json scaling{{"type", "yarn"}, {"factor", 4}, {"truncate", nullptr}};
+  CHECK(headline(graph_of(config_with(8, {{"rope_scaling", scaling}, {"rope_theta", 10000}})))
+            .ends_with("error: rope_scaling.truncate is null, expected a bool"));
+}
+
 TEST_CASE("yarn stretches the context that a model can have, the other types do not") {
   const auto context_of = [](const std::string& type, int64_t context) {
     const nlohmann::json scaling{{"type", type}, {"factor", 4}, {"original_max_position_embeddings", 64}};

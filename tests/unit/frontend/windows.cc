@@ -45,6 +45,31 @@ std::string refused(const std::string& keys) {
       graph_of(edited(qwen2_config(), "  \"use_sliding_window\": false,\n  \"sliding_window\": 8,\n", keys)));
 }
 
+TEST_CASE("gpt-oss has a window of 128 where no key says another") {
+  std::ifstream file(MKC_SOURCE_DIR "/tests/fixtures/models/gpt_oss/config.json");
+  nlohmann::json config = nlohmann::json::parse(file);
+  const auto last_seen = [&] { return first_seen(graph_of(config.dump(1)).value(), 200)[0].back(); };
+  CHECK(last_seen() == 192);
+  config.erase("sliding_window");
+  CHECK(last_seen() == 72);
+}
+
+TEST_CASE("layer_types of Mistral say which layers have the window, and contradict none") {
+  const auto with = [](const std::string& window, const std::string& types) {
+    const std::string layers =
+        edited(mistral_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
+    return graph_of(edited(layers, "\"sliding_window\": null",
+                           "\"sliding_window\": " + window + ",\n  \"layer_types\": " + types));
+  };
+  const auto mixed = with("3", "[\"full_attention\", \"sliding_attention\"]");
+  REQUIRE_MESSAGE(mixed.ok(), (mixed.ok() ? "" : mixed.error().message));
+  CHECK(first_seen(mixed.value(), 5) == std::vector<std::vector<int64_t>>{{0, 0, 0, 0, 0}, {0, 0, 0, 1, 2}});
+  CHECK(headline(with("null", "[\"full_attention\", \"sliding_attention\"]"))
+            .ends_with("error: layer_types has sliding_attention, but there is no sliding_window"));
+  CHECK(headline(with("3", "[\"full_attention\"]"))
+            .ends_with("error: layer_types does not have an element for each of the 2 layers"));
+}
+
 TEST_CASE("windows that contradict themselves or are not known are refused") {
   CHECK(refused("  \"use_sliding_window\": true,\n") ==
         "DIR/config.json: error: missing key \"sliding_window\", needed by models/qwen2.yaml:19:19");

@@ -50,6 +50,19 @@ TEST_CASE("a checkpoint gives its tensors by name, with their bytes") {
   CHECK(std::memcmp(a->bytes.data(), "cdef", 4) == 0);
 }
 
+TEST_CASE("a header whose length has the first two bytes of a pickle is none") {
+  const TempDir dir;
+  std::string header(kTwo);
+  header.resize(0x0280, ' ');
+  dir.write("model.safetensors", file_of(header, kSixteen));
+  const Result<Checkpoint> checkpoint = open_checkpoint(dir.path);
+  REQUIRE_MESSAGE(checkpoint.ok(), checkpoint.error().message);
+  CHECK(checkpoint.value().tensors.size() == 2);
+  CHECK(refused("\x80\x02\x8a\x0al\xfc\x9c"
+                "F\xf9 j\xa8P\x19.")
+            .starts_with("model.safetensors: error: is a PyTorch pickle"));
+}
+
 TEST_CASE("shards are opened by their index") {
   const TempDir dir;
   const auto shard = [&](const char* name, const char* tensor) {
