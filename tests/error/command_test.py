@@ -2,6 +2,7 @@
 Usage: command_test.py MKC ROOT
 """
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -123,6 +124,15 @@ class CommandTest(Command):
                      "--target", "sm_70")
         self.refuses("none/f.ptx: error: cannot create: No such file or directory", "compile", FIXTURE, "--emit",
                      "ptx", "-o", "none/f.ptx")
+
+    def test_pipes_are_refused_where_files_are_read(self):
+        pipe = self.dir / "pipe"
+        os.mkfifo(pipe)
+        for arguments in (("explain", pipe), ("explain", FIXTURE, "--family", pipe), ("explain", FIXTURE, "--machine", pipe)):
+            self.refuses("pipe: error: is not a regular file\n", *arguments)
+        model = self.checkpoint()
+        os.mkfifo(model / "tokenizer.json")
+        self.refuses("model/tokenizer.json: error: not a regular file\n", "run", model, "--prompt", "x")
 
     def test_safetensors(self):
         name = "model.layers.0.mlp.up_proj.weight"
