@@ -355,7 +355,8 @@ class ServeTest(ServerCase):
         for command, expected in (((folder / "none",), "none"), ((folder / "model",), "has no tokenizer.json, expected one for mkc serve"),
                                   ((TINY, "--trace-steps", "--mode", "kernels"), "--mode excludes --trace-steps"),
                                   ((TINY, "--port", 70000), "--port: found 70000, expected 0 to 65535"),
-                                  ((TINY, "--api-key", ""), "--api-key: error: found an empty key"),
+                                  ((TINY, "--api-key", ""), "mkc: error: --api-key: found an empty value, expected KEY"),
+                                  ((TINY, "--host", ""), "mkc: error: --host: found an empty value, expected HOST"),
                                   ((TINY, "--host", "300.1.1.1"), "--host: error: found 300.1.1.1"),
                                   ((TINY, "--port", self.server.port), f"cannot listen on 127.0.0.1 port {self.server.port}"),
                                   ((TINY, "--port", 0, "--pages", 1 << 30), "--pages: error:")):

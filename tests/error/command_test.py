@@ -125,6 +125,12 @@ class CommandTest(Command):
         self.refuses("none/f.ptx: error: cannot create: No such file or directory", "compile", FIXTURE, "--emit",
                      "ptx", "-o", "none/f.ptx")
 
+    def test_empty_values_are_refused(self):
+        for flag, expected in (("--logits-out", "FILE"), ("--machine", "MACHINE"), ("--checkpoint", "DIR"), ("--target", "TARGET")):
+            self.refuses(f"mkc: error: {flag}: found an empty value, expected {expected}\n", "run", FIXTURE, "--prompt-ids", 1, flag, "")
+        self.refuses("mkc: error: MODEL: found an empty value, expected PATH\n", "run", "", "--prompt-ids", 1)
+        self.refuses("mkc: error: -o: found an empty value, expected FILE\n", "compile", FIXTURE, "-o", "")
+
     def test_pipes_are_refused_where_files_are_read(self):
         pipe = self.dir / "pipe"
         os.mkfifo(pipe)
