@@ -140,6 +140,12 @@ class CommandTest(Command):
         os.mkfifo(model / "tokenizer.json")
         self.refuses("model/tokenizer.json: error: not a regular file\n", "run", model, "--prompt", "x")
 
+    def test_links_without_end_are_refused(self):
+        model = self.checkpoint()
+        link = model / "hf_quant_config.json"
+        link.symlink_to(link.name)
+        self.refuses("model/hf_quant_config.json: error: cannot be read: Too many levels of symbolic links\n", "explain", model)
+
     def test_safetensors(self):
         name = "model.layers.0.mlp.up_proj.weight"
         file = "model/model.safetensors: error: "
