@@ -307,6 +307,18 @@ class ServeTest(ServerCase):
         self.assertEqual(answers, [expected])
         self.assertNotEqual(self.device_of(server), stopped)
 
+    def test_a_process_that_hangs_does_not_outlast_the_grace(self):
+        arguments, options = serve("--grace", 1, "--step-timeout", 0)
+        server = self.start(*arguments, **options)
+        device = self.device_of(server)
+        os.kill(device, signal.SIGSTOP)
+        connection = server.connection()
+        connection.request("POST", COMPLETIONS, json.dumps({"prompt": PROMPT}), {"Content-Type": "application/json"})
+        server.until(lambda: server.get("/health")[1]["requests"] == 1)
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 0)
+        self.assertFalse(Path(f"/proc/{device}").exists())
+
     def text_of(self, server):
         return server.post(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 3})[1]["choices"][0]["text"]
 
