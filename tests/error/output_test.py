@@ -171,6 +171,16 @@ class OutputTest(Command):
         for flag in ("--logits-out", "--trace"):
             self.refuses("model/config.json: error: would overwrite model/config.json, ", *run, flag, "model/config.json")
         self.refuses("link: error: would overwrite ", "simulate", "model", "--trace", "link")
+        (self.dir / "requests.jsonl").write_text('{"prompt_ids": [1]}')
+        self.refuses("requests.jsonl: error: would overwrite requests.jsonl, which is read\n", "run", "model", "--device", "cpu",
+                     "--batch-file", "requests.jsonl", "--trace", "requests.jsonl")
+        (self.dir / "trace.json").write_text("{}")
+        self.refuses("trace.json: error: would overwrite ./trace.json, which is read\n", "trace", "model", "./trace.json", "-o", "trace.json")
+        self.refuses("trace.json: error: would overwrite trace.json, which is read\n", "report", "model", "--trace", "trace.json", "-o",
+                     "trace.json")
+        self.assertEqual(self.mkc("compile", "model", "--target", "x86-64", "-o", "m.so")[0], 0)
+        self.refuses("m.so: error: would overwrite m.so, which is read\n", "run", "m.so", "--checkpoint", "model", "--prompt-ids", 1,
+                     "--logits-out", "m.so")
         # Files that mkc made beside the checkpoint are overwritten.
         for _ in range(2):
             self.assertEqual(self.mkc("compile", "model", "--emit", "ptx", "-o", "model/a.ptx")[0], 0)
