@@ -116,7 +116,7 @@ struct FileWriter::File {
   bool renamed = false;
 
   explicit File(const std::string& beside)
-      : path(beside + ".XXXXXX"), descriptor(mkstemp(path.data())), noted(path) {}
+      : path(beside + ".XXXXXX"), descriptor(mkostemp(path.data(), O_CLOEXEC)), noted(path) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() {

@@ -1,6 +1,7 @@
 #include "runtime/base/file.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -63,6 +64,19 @@ TEST_CASE(
   other.join();
   umask(before);
   CHECK(fs::status(dir.path + "/out").permissions() == fs::perms(0640));
+}
+
+TEST_CASE("programs that the process starts do not get a file that is being written") {
+  const test::TempDir dir;
+  const FileWriter file(dir.path + "/out");
+  int found = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (!fs::read_symlink(entry.path(), gone).string().starts_with(dir.path + "/out.")) continue;
+    ++found;
+    CHECK((fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(found == 1);
 }
 
 TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link") {
