@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "runtime/artefact/manifest.h"
+#include "runtime/base/entry_name.h"
 #include "runtime/base/file.h"
 
 namespace mkc {
@@ -17,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 3;
+constexpr std::array<std::string_view, 3> kEndings = {".cubin", ".so", ".o"};
 
 // Header begins an entry. The summary and the bytes follow it.
 struct Header {
@@ -45,9 +48,11 @@ void shrink(const Cache& cache) {
   uint64_t total = 0;
   std::error_code failed;
   for (const fs::directory_entry& file : fs::directory_iterator(cache.folder, failed)) {
+    const std::string name = file.path().filename().string();
+    const std::string_view ending = mkrt::ending_of_entry(name);
+    if (std::ranges::find(kEndings, ending) == kEndings.end()) continue;
     const Entry entry{file.path(), file.last_write_time(failed), file.file_size(failed)};
-    const fs::path extension = file.path().extension();
-    if (failed || (extension != ".cubin" && extension != ".o")) continue;
+    if (failed) continue;
     total += entry.bytes;
     entries.push_back(entry);
   }

@@ -209,7 +209,8 @@ bool asks_for_fp8(const Document& config, const std::string& at, const std::stri
 // Reads hf_quant_config.json, which ModelOpt writes.
 Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
   const std::string path = directory + "/hf_quant_config.json";
-  if (!std::filesystem::exists(path)) return std::optional<Quantization>();
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed) && !failed) return std::optional<Quantization>();
   MKC_TRY(source, read_source(path));
   MKC_TRY(document, parse_json(std::move(source)));
   MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));

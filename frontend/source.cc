@@ -35,10 +35,13 @@ size_t sequence_length(std::string_view text, size_t i) {
 
 Result<Source> read_source(const std::string& path) {
   std::error_code code;
-  if (std::filesystem::is_directory(path, code)) return error_at({path}, "is a directory, expected a file");
+  const std::filesystem::file_status found = std::filesystem::status(path, code);
+  if (std::filesystem::is_directory(found)) return error_at({path}, "is a directory, expected a file");
+  // The opening of a pipe would wait for its writer.
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found))
+    return error_at({path}, "is not a regular file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return error_at({path}, fmt::format("cannot be read: {}", std::strerror(errno)));
-  if (!std::filesystem::is_regular_file(path, code)) return error_at({path}, "is not a regular file");
   const auto bytes = std::filesystem::file_size(path, code);
   if (bytes > kMaxSourceBytes) {
     return error_at({path}, fmt::format("has {} bytes, at most {} are read", bytes, kMaxSourceBytes));

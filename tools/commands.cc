@@ -181,6 +181,7 @@ int run_command(int argc, char** argv) {
   try {
     check_names(app, argc, argv);
     app.parse(argc, argv);
+    for (const CLI::App* command : app.get_subcommands()) check_values(*command);
   } catch (const CLI::Success& e) {
     std::ostringstream text;
     const int code = app.exit(e, text, text);

@@ -86,4 +86,13 @@ void check_names(const CLI::App& app, int argc, char** argv) {
   check_flags(*app.get_subcommand(*named), fmt::format("mkc {}", *named), arguments.subspan(at + 1));
 }
 
+void check_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (option->get_type_name() != "TEXT" && std::find(values.begin(), values.end(), "") != values.end())
+      refuse(
+          fmt::format("{}: found an empty value, expected {}", option->get_name(), option->get_type_name()));
+  }
+}
+
 }  // namespace mkc

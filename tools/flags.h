@@ -58,4 +58,8 @@ CLI::Validator one_of(const std::vector<std::string>& names);
 // the nearest name.
 void check_names(const CLI::App& app, int argc, char** argv);
 
+// Throws CLI::ParseError for an empty value of an option that names something, such as a file. Text may be
+// empty.
+void check_values(const CLI::App& command);
+
 }  // namespace mkc

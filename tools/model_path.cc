@@ -85,7 +85,8 @@ bool is_of_checkpoints(const fs::path& file) {
 
 }  // namespace
 
-Status check_output(const std::string& path, const ModelRequest& model) {
+Status check_output(const std::string& path, const ModelRequest& model,
+                    const std::vector<std::string>& inputs) {
   std::error_code failed;
   if (path.empty() || path == "-" || !fs::is_regular_file(path, failed)) return {};
   std::vector<fs::path> sources{model.model};
@@ -93,9 +94,14 @@ Status check_output(const std::string& path, const ModelRequest& model) {
     if (const Result<CompileRequest> request = read_request(found.value(), model.options); request.ok())
       for (const fs::directory_entry& file : fs::directory_iterator(request.value().checkpoint, failed))
         if (is_of_checkpoints(file.path())) sources.push_back(file.path());
+  const auto is_output = [&](const fs::path& source) {
+    return fs::is_regular_file(source, failed) && fs::equivalent(path, source, failed);
+  };
   for (const fs::path& source : sources)
-    if (fs::is_regular_file(source, failed) && fs::equivalent(path, source, failed))
+    if (is_output(source))
       return fault(path, fmt::format("would overwrite {}, which the model is read from", source.string()));
+  for (const std::string& input : inputs)
+    if (is_output(input)) return fault(path, fmt::format("would overwrite {}, which is read", input));
   return {};
 }
 

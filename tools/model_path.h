@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/passes.h"
 
@@ -16,7 +17,9 @@ namespace mkc {
 Result<std::string> find_model(const std::string& path);
 
 // Refuses an output path that is a file of the model: its model.yaml, or a checkpoint file in its directory.
-// Links to such a file are refused, too. A model that cannot be read is no error here.
-Status check_output(const std::string& path, const ModelRequest& model);
+// Further `inputs` of the command, and links to any of these files, are refused, too. A model that cannot be
+// read is no error here.
+Status check_output(const std::string& path, const ModelRequest& model,
+                    const std::vector<std::string>& inputs = {});
 
 }  // namespace mkc

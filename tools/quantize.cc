@@ -89,9 +89,8 @@ void print_tensor(const ShardSource& source, const Format& format, const SquareS
 }
 
 // Writes the folder, and returns the sums of all quantized matrices.
-Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
+Result<SquareSums> write_folder(const Arguments& a, const Original& original, OutputFolder& folder) {
   const Format& format = *original.matrices.format;
-  MKC_TRY(folder, OutputFolder::create(a.out));
   MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder.path()));
   MKC_TRY_STATUS(write_config(original.config(), original.matrices, folder.path()));
   uint64_t read = 0, all = 0;
@@ -120,12 +119,13 @@ Result<SquareSums> write_folder(const Arguments& a, const Original& original) {
 
 Status quantize_model(const Arguments& a) {
   MKC_TRY(original, open_original(a));
+  MKC_TRY(folder, OutputFolder::create(a.out));
   Loss before;
   if (!original.documents.empty()) {
     MKC_TRY(loss, loss_of(original.checkpoint().directory, original.documents));
     before = loss;
   }
-  MKC_TRY(sums, write_folder(a, original));
+  MKC_TRY(sums, write_folder(a, original, folder));
   uint64_t from = 0, to = 0;
   for (const mkrt::StoredTensor& t : original.checkpoint().tensors) from += t.bytes.size();
   for (const Shard& shard : original.shards) to += shard.bytes;

@@ -117,7 +117,9 @@ Status run_prompt_or_batch(RunArguments a) {
   MKC_TRY(prepared, prepare(a));
   ModelRequest source = a.request;
   if (is_artefact(source.model)) source.model = a.checkpoint;
-  for (const std::string& output : {a.logits_out, a.trace}) MKC_TRY_STATUS(check_output(output, source));
+  const std::vector<std::string> inputs{a.request.model, a.batch_file.value_or("")};
+  for (const std::string& output : {a.logits_out, a.trace})
+    MKC_TRY_STATUS(check_output(output, source, inputs));
   MKC_TRY(loaded, load(a));
   const uint64_t requests = prepared.source.is_stream() ? UINT32_MAX : prepared.source.lines().size();
   MKC_TRY(session, open_session(a, loaded, requests));

@@ -113,7 +113,8 @@ Status serve(ServeArguments a) {
   print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);
   return run_service(
       running, std::chrono::seconds(a.grace_s),
-      [&] { return run_engine(a, running, std::move(model), device); }, end_by_signal);
+      [&] { return run_engine(a, running, std::move(model), device); }, [&] { device.stop(); },
+      end_by_signal);
 }
 
 }  // namespace

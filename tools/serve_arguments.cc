@@ -66,8 +66,6 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
 
 Status check_serve(ServeArguments& a) {
   if (Status status = check_device(a.run); !status.ok()) return status;
-  if (a.api_key && a.api_key->empty())
-    return Error{"--api-key: error: found an empty key, expected characters"};
   if (const char* key = std::getenv(kKeyVariable); !a.api_key && key && *key) a.api_key = key;
   if (a.name.empty()) a.name = a.run.request.model;
   return {};

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/temporaries.h"
@@ -50,6 +53,16 @@ int put_all(std::span<const std::byte> bytes, const Put& put) {
 // Returns the number of the error, or 0. Files such as pipes have nothing to wait for.
 int sync_file(int descriptor) {
   return fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
+}
+
+// Returns the process's mask of permissions. umask() would change it for files that other threads make.
+mode_t mask_of_process() {
+  constexpr std::string_view kKey = "Umask:";
+  std::ifstream facts("/proc/self/status");
+  for (std::string line; std::getline(facts, line);)
+    if (line.starts_with(kKey))
+      return static_cast<mode_t>(std::strtoul(line.c_str() + kKey.size(), nullptr, 8));
+  return 077;
 }
 
 Status write_in_place(const std::string& path, std::span<const std::byte> bytes) {
@@ -103,7 +116,7 @@ struct FileWriter::File {
   bool renamed = false;
 
   explicit File(const std::string& beside)
-      : path(beside + ".XXXXXX"), descriptor(mkstemp(path.data())), noted(path) {}
+      : path(beside + ".XXXXXX"), descriptor(mkostemp(path.data(), O_CLOEXEC)), noted(path) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() {
@@ -134,9 +147,8 @@ Status FileWriter::sync() const {
 
 Status FileWriter::commit(mode_t mode) {
   if (!created_.ok()) return created_;
-  const mode_t mask = umask(0);
-  umask(mask);
-  if (fchmod(file_->descriptor.number, mode & ~mask) != 0 || rename(file_->path.c_str(), path_.c_str()) != 0)
+  if (fchmod(file_->descriptor.number, mode & ~mask_of_process()) != 0 ||
+      rename(file_->path.c_str(), path_.c_str()) != 0)
     return system_error(path_, "cannot write", errno);
   file_->renamed = true;
   return {};

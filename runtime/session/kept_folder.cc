@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/base/entry_name.h"
+
 namespace mkrt {
 namespace {
 
@@ -21,11 +23,13 @@ struct Entry {
   uint64_t bytes = 0;
 };
 
-// Returns the folder's files, those that were used least recently first.
+// Returns the folder's kept weights and their temporary files, those that were used least recently first. The
+// folder may have other files, which are not mkc's.
 std::vector<Entry> entries_of(const std::string& folder) {
   std::vector<Entry> entries;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    if (!ending_of_entry(at->path().filename().native()).starts_with(".weights")) continue;
     std::error_code gone;
     const Entry entry{at->path(), at->last_write_time(gone), at->file_size(gone)};
     if (!gone) entries.push_back(entry);

@@ -17,9 +17,15 @@ using OptionalTemplate = Result<std::optional<ChatTemplate>>;
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
+// Tells whether a file does not exist. The reader of a path that cannot be followed reports the error.
+bool is_absent(const std::string& path) {
+  std::error_code failed;
+  return !std::filesystem::exists(path, failed) && !failed;
+}
+
 // Returns the members of a JSON file that is an object, or nothing where the file does not exist.
 Result<std::optional<nlohmann::json>> read_object(const std::string& path) {
-  if (!std::filesystem::exists(path)) return std::optional<nlohmann::json>();
+  if (is_absent(path)) return std::optional<nlohmann::json>();
   const Result<std::string> text = read_text(path, kMaxFileBytes);
   if (!text.ok()) return text.error();
   Result<nlohmann::json> document = parse_json_text(text.value(), path);
@@ -79,7 +85,7 @@ Result<std::string> token_text(const nlohmann::json& value, const std::string& p
 
 OptionalTemplate read_chat_template(const std::string& directory) {
   const std::string path = directory + "/chat_template.jinja";
-  if (std::filesystem::exists(path)) {
+  if (!is_absent(path)) {
     const Result<std::string> source = read_text(path, kMaxFileBytes);
     if (!source.ok()) return source.error();
     Result<ChatTemplate> parsed = ChatTemplate::parse(source.value(), path);

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/file.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/base/json_node.h"
 #include "runtime/text/utf8.h"
@@ -16,16 +15,6 @@ namespace mkrt {
 namespace {
 
 constexpr size_t kMaxTextBytes = size_t{256} << 20;  // positions in a piece have 32 bits
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::string content;
-  char chunk[1 << 16];
-  while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0)
-    content.append(chunk, static_cast<size_t>(stream.gcount()));
-  if (!stream.eof()) return Error{fmt::format("{}: error: cannot read: {}", path, std::strerror(errno))};
-  return content;
-}
 
 Result<nlohmann::json> parse_json(const std::string& path, const std::string& text) {
   try {
@@ -97,7 +86,7 @@ Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bo
 }  // namespace
 
 Result<Tokenizer> load_tokenizer(const std::string& path) {
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = read_text(path, SIZE_MAX);
   if (!text.ok()) return text.error();
   if (const std::string kind = foreign_format(std::as_bytes(std::span(text.value()))); !kind.empty())
     return Error{fmt::format("{}: error: is {}", path, kind)};

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -298,6 +299,11 @@ Result<Machine> load_machine(std::string_view name_or_path) {
                              near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
                              fmt::join(machine_names(), ", "))};
   }
+  std::error_code failed;
+  const std::filesystem::file_status found = std::filesystem::status(path, failed);
+  // A device may never end, and a pipe may never begin.
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found))
+    return Error{fmt::format("{}: error: is not a regular file", path)};
   std::ifstream file(path);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) return Error{fmt::format("{}: error: cannot be read", path)};

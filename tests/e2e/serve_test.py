@@ -307,6 +307,18 @@ class ServeTest(ServerCase):
         self.assertEqual(answers, [expected])
         self.assertNotEqual(self.device_of(server), stopped)
 
+    def test_a_process_that_hangs_does_not_outlast_the_grace(self):
+        arguments, options = serve("--grace", 1, "--step-timeout", 0)
+        server = self.start(*arguments, **options)
+        device = self.device_of(server)
+        os.kill(device, signal.SIGSTOP)
+        connection = server.connection()
+        connection.request("POST", COMPLETIONS, json.dumps({"prompt": PROMPT}), {"Content-Type": "application/json"})
+        server.until(lambda: server.get("/health")[1]["requests"] == 1)
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 0)
+        self.assertFalse(Path(f"/proc/{device}").exists())
+
     def text_of(self, server):
         return server.post(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 3})[1]["choices"][0]["text"]
 
@@ -355,7 +367,8 @@ class ServeTest(ServerCase):
         for command, expected in (((folder / "none",), "none"), ((folder / "model",), "has no tokenizer.json, expected one for mkc serve"),
                                   ((TINY, "--trace-steps", "--mode", "kernels"), "--mode excludes --trace-steps"),
                                   ((TINY, "--port", 70000), "--port: found 70000, expected 0 to 65535"),
-                                  ((TINY, "--api-key", ""), "--api-key: error: found an empty key"),
+                                  ((TINY, "--api-key", ""), "mkc: error: --api-key: found an empty value, expected KEY"),
+                                  ((TINY, "--host", ""), "mkc: error: --host: found an empty value, expected HOST"),
                                   ((TINY, "--host", "300.1.1.1"), "--host: error: found 300.1.1.1"),
                                   ((TINY, "--port", self.server.port), f"cannot listen on 127.0.0.1 port {self.server.port}"),
                                   ((TINY, "--port", 0, "--pages", 1 << 30), "--pages: error:")):

@@ -2,6 +2,7 @@
 Usage: command_test.py MKC ROOT
 """
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -123,6 +124,27 @@ class CommandTest(Command):
                      "--target", "sm_70")
         self.refuses("none/f.ptx: error: cannot create: No such file or directory", "compile", FIXTURE, "--emit",
                      "ptx", "-o", "none/f.ptx")
+
+    def test_empty_values_are_refused(self):
+        for flag, expected in (("--logits-out", "FILE"), ("--machine", "MACHINE"), ("--checkpoint", "DIR"), ("--target", "TARGET")):
+            self.refuses(f"mkc: error: {flag}: found an empty value, expected {expected}\n", "run", FIXTURE, "--prompt-ids", 1, flag, "")
+        self.refuses("mkc: error: MODEL: found an empty value, expected PATH\n", "run", "", "--prompt-ids", 1)
+        self.refuses("mkc: error: -o: found an empty value, expected FILE\n", "compile", FIXTURE, "-o", "")
+
+    def test_pipes_are_refused_where_files_are_read(self):
+        pipe = self.dir / "pipe"
+        os.mkfifo(pipe)
+        for arguments in (("explain", pipe), ("explain", FIXTURE, "--family", pipe), ("explain", FIXTURE, "--machine", pipe)):
+            self.refuses("pipe: error: is not a regular file\n", *arguments)
+        model = self.checkpoint()
+        os.mkfifo(model / "tokenizer.json")
+        self.refuses("model/tokenizer.json: error: not a regular file\n", "run", model, "--prompt", "x")
+
+    def test_links_without_end_are_refused(self):
+        model = self.checkpoint()
+        link = model / "hf_quant_config.json"
+        link.symlink_to(link.name)
+        self.refuses("model/hf_quant_config.json: error: cannot be read: Too many levels of symbolic links\n", "explain", model)
 
     def test_safetensors(self):
         name = "model.layers.0.mlp.up_proj.weight"

@@ -70,6 +70,20 @@ class OutputTest(Command):
                 self.assertFalse((self.dir / "a.so").exists())
                 self.assertEqual(list(folder.iterdir()), [])
 
+    def test_mkrun_refuses_numbers_and_says_what_it_cannot_write(self):
+        mkrun = MKC.parent / "mkrun"
+        for flag, value, expected in (("--hash-every", 0, "not in range 1 to"), ("--prompt-ids", -1, "not in range 0 to"),
+                                      ("--steps", (1 << 32) - 1, "not in range 0 to"),
+                                      ("--timeout-ms", (1 << 64) - 1, "not in range 0 to"), ("--cache-positions", 1 << 36, "not in range 1 to"),
+                                      ("--contexts", 0, "not in range 1 to")):
+            code, out, err = self.mkc("none.so", f"{flag}={value}", program=mkrun)
+            self.assertEqual((code, out), (1, b""))
+            self.assertRegex(err, f"^{flag}: Value .*{expected}")
+        self.assertEqual(self.mkc("compile", FIXTURE, "--target", "x86-64", "-o", "m.so")[0], 0)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([mkrun, self.dir / "m.so"], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (1, b"mkrun: error: cannot write to standard output\n"))
+
     def test_errors_that_cannot_be_written_are_still_errors(self):
         for stream in ("2>/dev/full", "2>&-"):
             done = subprocess.run(["/bin/sh", "-c", f'exec "$@" {stream}', "sh", MKC, "compile", "none"], timeout=LIMIT_S)
@@ -157,6 +171,16 @@ class OutputTest(Command):
         for flag in ("--logits-out", "--trace"):
             self.refuses("model/config.json: error: would overwrite model/config.json, ", *run, flag, "model/config.json")
         self.refuses("link: error: would overwrite ", "simulate", "model", "--trace", "link")
+        (self.dir / "requests.jsonl").write_text('{"prompt_ids": [1]}')
+        self.refuses("requests.jsonl: error: would overwrite requests.jsonl, which is read\n", "run", "model", "--device", "cpu",
+                     "--batch-file", "requests.jsonl", "--trace", "requests.jsonl")
+        (self.dir / "trace.json").write_text("{}")
+        self.refuses("trace.json: error: would overwrite ./trace.json, which is read\n", "trace", "model", "./trace.json", "-o", "trace.json")
+        self.refuses("trace.json: error: would overwrite trace.json, which is read\n", "report", "model", "--trace", "trace.json", "-o",
+                     "trace.json")
+        self.assertEqual(self.mkc("compile", "model", "--target", "x86-64", "-o", "m.so")[0], 0)
+        self.refuses("m.so: error: would overwrite m.so, which is read\n", "run", "m.so", "--checkpoint", "model", "--prompt-ids", 1,
+                     "--logits-out", "m.so")
         # Files that mkc made beside the checkpoint are overwritten.
         for _ in range(2):
             self.assertEqual(self.mkc("compile", "model", "--emit", "ptx", "-o", "model/a.ptx")[0], 0)

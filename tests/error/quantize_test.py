@@ -8,6 +8,7 @@ import os
 import pty
 import random
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -245,6 +246,15 @@ class QuantizeTest(Command):
         os.close(master)
         self.assertEqual(sorted(self.dir.iterdir()), before)
 
+    def test_links_to_nothing_are_left_out(self):
+        model = self.dir / "model"
+        shutil.copytree(TINY, model)
+        for i in range(8):
+            (model / f"{i}.txt").symlink_to("nowhere")
+        code, out, err = self.mkc("quantize", "model", "-o", "out", "--format", "fp8")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("left out: 0.txt, 1.txt, 2.txt, 3.txt, 4.txt, 5.txt, 6.txt, 7.txt\n", out.decode())
+
     def test_wrong_input_is_refused(self):
         def refuses(message, model, *more, form="fp8", out="out"):
             self.refuses(message, "quantize", model, "-o", out, "--format", form, *more)
@@ -255,7 +265,10 @@ class QuantizeTest(Command):
         refuses('--keep: error: found "re:(", expected a regular expression: ', TINY, "--keep", "re:(")
         refuses("none/out: error: cannot create: No such file or directory", TINY, out="none/out")
         (self.dir / "out").write_text("")
-        refuses("out: error: exists, expected a new or an empty directory", TINY)
+        (self.dir / "held.txt").write_text("Once there was a boy.\n")
+        # The loss before is not computed first: nothing is compiled into the cache.
+        self.refuses("out: error: exists, expected a new or an empty directory", "quantize", TINY, "-o", "out", "--format", "fp8",
+                     "--held-out", "held.txt", MKC_CACHE=str(self.dir / "cache"))
         (self.dir / "out").unlink()
         model = self.checkpoint()
         refuses('model/model.safetensors: error: tensor "model.layers.0.mlp.down_proj.weight" has 80 columns, expected a multiple of '

@@ -246,6 +246,10 @@ Status work(const Arguments& a) {
 }  // namespace
 }  // namespace mkrt
 
+constexpr uint32_t kMaxCount = 1u << 30;
+constexpr uint64_t kMaxPositions = uint64_t{1} << 34;  // so that pages have 32 bits
+constexpr uint64_t kMaxMs = 1'000'000'000;             // eleven days
+
 // Adds --man and --completions, which print what cmake --install installs and end the program.
 void add_manual(CLI::App& app) {
   app.add_flag_callback(
@@ -280,9 +284,11 @@ int main(int argc, char** argv) {
       ->type_name("DIR");
   app.add_option("--random-seed", a.random_seed, "of random weights; default 1");
   app.add_option("--device", a.device, "ordinal of the GPU; default 0");
-  app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3")->delimiter(',');
+  app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3")
+      ->check(CLI::Range(0, INT32_MAX))
+      ->delimiter(',');
   app.add_option("--max-new-tokens", a.max_new_tokens, "new tokens at most; default 64")
-      ->check(CLI::Range(1u, 1u << 30));
+      ->check(CLI::Range(1u, kMaxCount));
   app.add_option("--steps-per-launch", a.steps_per_launch,
                  "let the kernel go on by itself for so many tokens; default 1")
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
@@ -296,19 +302,23 @@ int main(int argc, char** argv) {
   app.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
       "run an artefact whose seal is broken, or whose schedule was not proved");
-  app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; default 10000, 0: never");
-  app.add_option("--steps", a.steps, "time so many equal steps");
-  app.add_option("--warm-up", a.warm_up, "steps before that; default 10");
+  app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; default 10000, 0: never")
+      ->check(CLI::Range(uint64_t{0}, kMaxMs));
+  app.add_option("--steps", a.steps, "time so many equal steps")->check(CLI::Range(0u, kMaxCount));
+  app.add_option("--warm-up", a.warm_up, "steps before that; default 10")->check(CLI::Range(0u, kMaxCount));
   app.add_option("--hash-every", a.hash_every, "launches between two whose logits are looked at; default 16")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1u, kMaxCount));
   app.add_option("--tokens", a.tokens, "of a timed step: 1,16")->check(CLI::Range(1u, 256u))->delimiter(',');
   app.add_option("--batch", a.batches, "requests of a timed step, each of so many tokens: 1,8")
       ->check(CLI::Range(1u, 64u))
       ->delimiter(',');
   app.add_option(
-      "--cache-positions", a.positions,
-      "of all requests of a timed step; those that need more are left out. Default: what the largest needs");
+         "--cache-positions", a.positions,
+         "of all requests of a timed step; those that need more are left out. Default: what the largest "
+         "needs")
+      ->check(CLI::Range(uint64_t{1}, kMaxPositions));
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
+      ->check(CLI::Range(1u, kMaxCount))
       ->delimiter(',');
   add_manual(app);
   app.footer("exits with 0, or with 1 for an error");
@@ -317,7 +327,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 1;
   }
-  const mkrt::Status status = mkrt::work(a);
+  mkrt::Status status = mkrt::work(a);
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
+    status = mkrt::Error{"mkrun: error: cannot write to standard output"};
   if (status.ok()) return 0;
   fmt::print(stderr, "{}\n", status.error().message);
   return 1;

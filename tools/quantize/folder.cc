@@ -91,18 +91,19 @@ Status OutputFolder::commit() {
 Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint, const std::string& to) {
   std::vector<std::string> left_out;
   std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoint.directory, failed)) {
+  const fs::directory_iterator entries(checkpoint.directory, failed);
+  if (failed) return folder_fault(checkpoint.directory, "cannot read: " + failed.message());
+  for (const fs::directory_entry& entry : entries) {
     const std::string name = entry.path().filename().string();
     const auto written = [&](const mkrt::MappedFile& file) { return fs::path(file.path).filename() == name; };
     if (name == kConfig || name == kIndex || std::ranges::any_of(checkpoint.files, written)) continue;
-    if (!entry.is_regular_file(failed) || has_weights(name)) {
+    if (std::error_code ignored; !entry.is_regular_file(ignored) || has_weights(name)) {
       left_out.push_back(name);
       continue;
     }
     fs::copy_file(entry.path(), to + "/" + name, failed);
     if (failed) return folder_fault(entry.path().string(), "cannot copy: " + failed.message());
   }
-  if (failed) return folder_fault(checkpoint.directory, "cannot read: " + failed.message());
   std::ranges::sort(left_out);
   return left_out;
 }

@@ -38,7 +38,7 @@ Result<ReportedStep> reported_step(const ReportCommand& o) {
 Status run_report(const ReportCommand& o) {
   if (o.output.empty() && !o.json) return Error{"mkc: error: -o is required without --json"};
   if (o.output == "-" && o.json) return Error{"-o -: error: --json takes standard output, expected a file"};
-  if (Status status = check_output(o.output, o.step.model); !status.ok()) return status;
+  if (Status status = check_output(o.output, o.step.model, {o.trace}); !status.ok()) return status;
   const Result<ReportedStep> reported = reported_step(o);
   if (!reported.ok()) return reported.error();
   const Result<nlohmann::ordered_json> data = report_data(reported.value());

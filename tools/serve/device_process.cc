@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kEndLimit{2000};  // for a process whose link is closed
 constexpr std::chrono::milliseconds kNoLimit{std::chrono::hours(24)};
 constexpr std::chrono::milliseconds kPause{200};  // before a start that follows a failed one
+constexpr std::chrono::milliseconds kLook{50};    // from one look at stop() to the next
 
 // The process has these file descriptors beside the standard streams.
 constexpr int kSocket = 3, kMemory = 4, kFirstClosed = 5;
@@ -102,9 +104,19 @@ Status DeviceProcess::launch() {
   return {};
 }
 
+// Waits for a message. A stop is as the end of the time.
+Receive DeviceProcess::receive(Message& message, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    const Receive received = link_->receive(message, std::min(left, kLook));
+    if (received != Receive::kLate || stopped_ || left <= kLook) return received;
+  }
+}
+
 Status DeviceProcess::await_ready() {
   Message message;
-  const Receive received = link_->receive(message, options_.load_limit);
+  const Receive received = receive(message, options_.load_limit);
   if (received == Receive::kLate)
     return device_error(fmt::format("has not loaded its model within {} ms", options_.load_limit.count()));
   if (received == Receive::kClosed) return device_error(end());
@@ -127,7 +139,7 @@ Status DeviceProcess::ask(MessageKind question, std::span<const std::byte> bytes
   if (!link_) return device_error("does not run");
   if (Status status = link_->send(question, bytes); !status.ok()) return device_error(end());
   const auto limit = options_.step_limit.count() ? options_.step_limit : kNoLimit;
-  const Receive received = link_->receive(message, limit);
+  const Receive received = receive(message, limit);
   if (received == Receive::kClosed) return device_error(end());
   if (received == Receive::kLate) {
     running_ = false;
@@ -170,6 +182,7 @@ Status DeviceProcess::recover() {
   const mkrt::BatchLimits before = ready_.limits;
   Status status;
   for (uint32_t i = 0; i < options_.max_starts; ++i) {
+    if (stopped_) return device_error("is stopped");
     if (process_ > 0) kill(process_, SIGKILL);  // it may hang
     end();
     if (i > 0) std::this_thread::sleep_for(kPause);

@@ -22,8 +22,8 @@ struct DeviceProcessOptions {
   uint32_t max_starts = 3;  // starts that fail one after the other before recover() gives up
 };
 
-// DeviceProcess is the stepper of a model in another process. One thread may use it, but for is_running() and
-// restarts().
+// DeviceProcess is the stepper of a model in another process. One thread may use it, but for is_running(),
+// restarts() and stop().
 class DeviceProcess final : public mkrt::Stepper {
  public:
   explicit DeviceProcess(DeviceProcessOptions options) : options_(std::move(options)) {}
@@ -49,6 +49,9 @@ class DeviceProcess final : public mkrt::Stepper {
   // Error: the process has ended.
   Status check() override;
 
+  // Lets a call that waits for the process fail soon, and all later ones. Any thread may call it.
+  void stop() { stopped_ = true; }
+
   bool is_running() const { return running_; }
   uint32_t restarts() const { return restarts_; }
 
@@ -56,6 +59,7 @@ class DeviceProcess final : public mkrt::Stepper {
   Status launch();
   Status ask(MessageKind question, std::span<const std::byte> bytes, MessageKind expected, Message& answer);
   Status await_ready();
+  Receive receive(Message& message, std::chrono::milliseconds limit);
   std::string end();
 
   DeviceProcessOptions options_;
@@ -63,7 +67,7 @@ class DeviceProcess final : public mkrt::Stepper {
   pid_t process_ = -1;
   DeviceReady ready_;
   Bytes bytes_;
-  std::atomic<bool> running_ = false;
+  std::atomic<bool> running_ = false, stopped_ = false;
   std::atomic<uint32_t> restarts_ = 0;
 };
 

@@ -16,7 +16,8 @@ Generation::Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> 
       model_(std::move(model)),
       prepared_(std::move(prepared)),
       head_(std::move(head)) {
-  for (size_t i = 0; i < prepared_.choices.size(); ++i) {
+  const size_t choices = prepared_.prompt_tokens.size() * prepared_.api.n;
+  for (size_t i = 0; i < choices; ++i) {
     Choice choice{.text = ChoiceText(model_->tokenizer, prepared_.api), .held = {}, .samples = {}};
     if (prepared_.api.echo) choice.held = prepared_.echoes[i / prepared_.api.n];
     choices_.push_back(std::move(choice));

@@ -39,7 +39,7 @@ void serve_engine(const RunningService& running, ServedModel model, mkrt::Engine
 
 mkrt::Status run_service(const RunningService& running, std::chrono::seconds grace,
                          const std::function<mkrt::Status()>& engine,
-                         const std::function<void(int)>& end_now) {
+                         const std::function<void()>& stop_engine, const std::function<void(int)>& end_now) {
   HttpServer& server = running.server;
   mkrt::Status ended;
   std::optional<Clock::time_point> deadline;  // set once the server drains
@@ -67,6 +67,7 @@ mkrt::Status run_service(const RunningService& running, std::chrono::seconds gra
     service.handle(exchange, std::move(request));
   });
   running.loop.stop();
+  stop_engine();
   thread.join();
   return ended;
 }

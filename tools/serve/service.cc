@@ -72,6 +72,14 @@ std::optional<ApiError> guarded(const Read& read) {
   }
 }
 
+// Requests are copied for each choice, so that far too many would fill the memory.
+std::optional<ApiError> check_choices(const ApiRequest& api, uint64_t room) {
+  const uint64_t wanted = uint64_t{api.n} * (api.chat ? 1 : api.prompts.size());
+  if (wanted <= room) return {};
+  return ApiError{.message = fmt::format("n: found {} choices, expected at most {}", wanted, room),
+                  .param = "n"};
+}
+
 std::optional<ApiError> tokenize_body(const ServedModel& model, const std::string& body, Json& answer) {
   ApiRequest api;
   std::vector<int32_t> ids;
@@ -234,6 +242,11 @@ void Service::last_launch(const ExchangePtr& exchange) {
   });
 }
 
+// Returns how many choices may run and wait.
+uint64_t Service::room_of(const ServedModel& model) const {
+  return uint64_t{model.limits.max_requests} + options_.max_waiting;
+}
+
 std::optional<ApiError> Service::why_not_now() const {
   if (!fault_.empty()) return ApiError{.status = 500, .message = fault_, .type = "device_error"};
   if (draining_)
@@ -253,6 +266,7 @@ void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
       ApiRequest& api = prepared->api;
       if (auto wrong = chat ? read_chat_completion(request.body, api) : read_completion(request.body, api))
         return wrong;
+      if (auto wrong = check_choices(api, room_of(*model))) return wrong;
       return prepare(*model, seed, *prepared);
     });
     return std::function<void()>(
@@ -266,13 +280,8 @@ void Service::submit(const ExchangePtr& exchange, const std::string& path, Prepa
                      Clock::time_point arrived) {
   if (!exchange->is_open()) return;
   if (auto error = why_not_now()) return reply_error(exchange, *error);
-  const uint64_t room = uint64_t{model_->limits.max_requests} + options_.max_waiting;
-  const uint64_t wanted = prepared.choices.size();
-  if (wanted > room)
-    return reply_error(
-        exchange,
-        {.message = fmt::format("n: found {} choices, expected at most {}", wanted, room), .param = "n"});
-  if (live_.size() + wanted > room)
+  const uint64_t room = room_of(*model_);
+  if (live_.size() + prepared.choices.size() > room)
     return reply_error(exchange,
                        {.status = 429,
                         .message = fmt::format("{} requests run or wait, at most {} may", live_.size(), room),
@@ -285,7 +294,7 @@ void Service::submit(const ExchangePtr& exchange, const std::string& path, Prepa
                                        std::chrono::system_clock::now().time_since_epoch())
                                        .count(),
                         .model = prepared.api.model.value_or(model_->name)};
-  std::vector<mkrt::Request> choices = prepared.choices;
+  std::vector<mkrt::Request> choices = std::exchange(prepared.choices, {});
   const auto generation = std::make_shared<Generation>(exchange, model_, std::move(prepared), head);
   if (live_.empty()) busy_since_ = Clock::now();
   const uint64_t first = next_key_;

@@ -68,6 +68,7 @@ class Service {
   void submit(const ExchangePtr& exchange, const std::string& path, PreparedRequest prepared,
               Clock::time_point arrived);
   void tokenize(const ExchangePtr& exchange, HttpRequest request);
+  uint64_t room_of(const ServedModel& model) const;
   std::optional<ApiError> why_not_now() const;
   bool is_authorised(const HttpRequest& request) const;
   void count(Live& live, const TokenEvent& event, Clock::time_point at);

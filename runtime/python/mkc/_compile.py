@@ -17,6 +17,7 @@ DEVICES = ("auto", "cpu", "cuda", "emulator")
 # Options of `mkc compile` that load() passes on, with dashes in place of underscores.
 LIMITS = ("context", "max_tokens", "max_requests", "workers", "kv_dtype", "mode", "scheduler", "machine", "family", "models_dir",
           "keep_activations", "batch_invariant")
+NEGATABLE = ("batch_invariant",)  # limits that a model.yaml may set, too
 _SUFFIXES = {".so": "cpu", ".cubin": "cuda"}
 
 
@@ -35,6 +36,8 @@ def flags_of(limits: dict[str, Any]) -> list[str]:
 
     >>> flags_of({"max_tokens": 16, "keep_activations": True, "context": None, "batch_invariant": False})
     ['--max-tokens', '16', '--keep-activations', '--no-batch-invariant']
+    >>> flags_of({"keep_activations": False})
+    []
     """
     flags: list[str] = []
     for name, value in limits.items():
@@ -43,9 +46,9 @@ def flags_of(limits: dict[str, Any]) -> list[str]:
         flag = name.replace("_", "-")
         if value is True:
             flags.append(f"--{flag}")
-        elif value is False:
+        elif value is False and name in NEGATABLE:
             flags.append(f"--no-{flag}")
-        elif value is not None:
+        elif value is not None and value is not False:
             flags += [f"--{flag}", os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
     return flags
 
@@ -85,7 +88,7 @@ def load_artefact(path: str, name: str, checkpoint: str | None, limits: dict[str
     if limits:
         raise LimitError(f"{path}: error: is compiled already, found the limits {', '.join(limits)}")
     try:
-        manifest = json.loads(_native.command(["inspect", path, "--json"]))
+        manifest = json.loads(_native.command(["inspect", "--json", "--", path]))
     except CompileError as e:
         raise ArtefactError(str(e)) from None
     return _open(path, open_device(kind), checkpoint, manifest)
@@ -101,13 +104,13 @@ def compile_and_load(model: str, name: str, limits: dict[str, Any]) -> Loaded:
     """Compiles for a device, or finds the code in the cache, and opens a session. Errors: CompileError; those of sessions."""
     flags = flags_of({"batch_invariant": True, **limits})
     if name == "emulator":
-        return _emulate([model, *flags])
+        return _emulate([*flags, "--", model])
     device = open_device(name)
     suffix, target = (".so", "x86-64") if device.name == "cpu" else (".cubin", "native")
     with tempfile.TemporaryDirectory(prefix="mkc-") as folder:
         path = os.path.join(folder, "model" + suffix)
-        summary = json.loads(_native.command(["compile", model, "--target", target, *flags, "-o", path, "--json"]))
-        manifest = json.loads(_native.command(["inspect", path, "--json"]))
+        summary = json.loads(_native.command(["compile", "--target", target, *flags, "-o", path, "--json", "--", model]))
+        manifest = json.loads(_native.command(["inspect", "--json", "--", path]))
         loaded = _open(path, device, summary["checkpoint"], manifest)
     return loaded
 

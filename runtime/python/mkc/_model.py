@@ -190,6 +190,8 @@ class Model:
     def _tokens(self, inputs: list[Prompt], limit: int, stop: Sequence[int], special: bool, steps_per_launch: int,
                 sampling: dict[str, Any]) -> Iterator[tuple[int, list[int], bool]]:
         _generate.check_sampling(list(sampling))
+        if limit < 0:
+            raise LimitError(f"max_new_tokens: error: found {limit}, expected 0 or more")
         prompts = [self.encode(prompt, special) for prompt in inputs]
         for at, ids in enumerate(prompts):
             if not 1 <= len(ids) <= self.context:

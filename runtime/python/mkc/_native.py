@@ -73,7 +73,8 @@ def compiler_error() -> str:
 
 def command(arguments: Sequence[str]) -> str:
     """Runs the command mkc and returns its output. Errors: those of the command, with its message."""
-    done = subprocess.run([path_of("mkc"), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run([path_of("mkc"), *arguments], capture_output=True, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         said = done.stderr.strip() or f"mkc ended with {done.returncode}"
         raise CompileError(f"a bug of mkc: {said}" if done.returncode == BUG else said)

@@ -21,7 +21,7 @@ class Tokenizer:
 
     def encode(self, text: str, special: bool = True) -> list[int]:
         """Returns the ids of a text. special: with the tokens that begin or end a text."""
-        data, room = text.encode(), len(text) + 16
+        data, room = text.encode(errors="surrogatepass"), len(text) + 16  # mkc refuses surrogates
         while True:
             ids, count = (ctypes.c_int32 * room)(), ctypes.c_size_t()
             if compiler().mkc_encode(self._handle, data, len(data), special, ids, room, ctypes.byref(count)):

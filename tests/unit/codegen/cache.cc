@@ -37,20 +37,30 @@ TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
   CHECK(!find_cached(cache, "k.cubin"));
 }
 
-TEST_CASE("the cache forgets the least recently used beyond its size") {
+TEST_CASE("the cache forgets the least recently used beyond its size, and no file of others") {
   const Dir dir;
   Cache cache{dir.path, 2500};
-  Kept cubin;
-  cubin.bytes.resize(1000);
-  keep_cached(cache, "a.cubin", cubin);
-  keep_cached(cache, "b.o", cubin);
-  std::filesystem::last_write_time(dir.path + "/a.cubin", std::filesystem::file_time_type::min());
-  REQUIRE(find_cached(cache, "a.cubin"));  // a hit makes this entry the younger one
-  std::filesystem::last_write_time(dir.path + "/b.o", std::filesystem::file_time_type::min());
-  keep_cached(cache, "c.cubin", cubin);
-  CHECK(find_cached(cache, "a.cubin"));
-  CHECK(!find_cached(cache, "b.o"));
-  CHECK(find_cached(cache, "c.cubin"));
+  Kept code;
+  code.bytes.resize(1000);
+  const auto name = [](char digit, const char* ending) { return std::string(32, digit) + ending; };
+  const auto age = [&](const std::string& file) {
+    std::filesystem::last_write_time(dir.path + "/" + file, std::filesystem::file_time_type::min());
+  };
+  dir.write("mine.o", std::string(3000, 'x'));
+  age("mine.o");
+  keep_cached(cache, name('a', ".cubin"), code);
+  keep_cached(cache, name('b', ".o"), code);
+  age(name('a', ".cubin"));
+  REQUIRE(find_cached(cache, name('a', ".cubin")));  // a hit makes this entry the younger one
+  age(name('b', ".o"));
+  keep_cached(cache, name('c', ".so"), code);
+  CHECK(find_cached(cache, name('a', ".cubin")));
+  CHECK(!find_cached(cache, name('b', ".o")));
+  age(name('c', ".so"));
+  keep_cached(cache, name('d', ".cubin"), code);
+  CHECK(find_cached(cache, name('a', ".cubin")));
+  CHECK(!find_cached(cache, name('c', ".so")));
+  CHECK(std::filesystem::exists(dir.path + "/mine.o"));
 }
 
 TEST_CASE("a cache that cannot be written is no error") {

@@ -151,6 +151,27 @@ class PackageTest(unittest.TestCase):
         with self.assertRaisesRegex(mkc.ClosedError, "^the session is closed, expected an open one$"):
             session.step([1])
 
+    def test_integers_that_do_not_fit_are_refused(self):
+        with mkc.load(LLAMA, "cpu", context=32) as model:
+            for pattern, call in (("^top_k: error: found 4294967296, expected 0 to 4294967295$", lambda: model.generate([1], 2, top_k=1 << 32)),
+                                  ("^seed: error: found 18446744073709551616, ", lambda: model.generate([1], 2, seed=1 << 64)),
+                                  ("^min_new_tokens: error: found -1, ", lambda: model.generate([1], 2, min_tokens=-1)),
+                                  ("^max_new_tokens: error: found -1, expected 0 or more$", lambda: model.generate([1], -1)),
+                                  ("^integers: error: found 4294967301, expected -2147483648 to 2147483647$",
+                                   lambda: model.session.sample([(1 << 32) + 5])),
+                                  ("^position: error: found 4294967296, ", lambda: model.session.rewind(1 << 32)),
+                                  ("^pages: error: found 4294967297, ", lambda: model.session.make_cache(16, (1 << 32) + 1))):
+                with self.subTest(pattern), self.assertRaisesRegex(mkc.Error, pattern):
+                    call()
+
+    def test_words_of_any_kind_are_errors_of_the_package(self):
+        for path in ("--help", "none\udcff"):
+            for device in ("cpu", "emulator"):
+                with self.assertRaisesRegex(mkc.CompileError, "error: cannot be read: No such file"):
+                    mkc.load(path, device)
+        with mkc.load(STORIES, "cpu", keep_activations=False) as model, self.assertRaisesRegex(mkc.Error, "is not valid UTF-8"):
+            model.generate("\ud800")
+
     def test_doctests(self):
         for name in ("errors", "_arrays", "_compile", "_generate", "_model"):
             found = doctest.testmod(importlib.import_module(f"mkc.{name}"))

@@ -1,11 +1,13 @@
 #include "runtime/base/file.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <future>
 #include <iterator>
@@ -44,6 +46,37 @@ TEST_CASE("a link to a file gives way to the file") {
   CHECK(fs::symlink_status(link).type() == fs::file_type::regular);
   CHECK(contents(link) == "new");
   CHECK(contents(target) == "kept");
+}
+
+TEST_CASE(
+    "a file has the process's mask of permissions, and so have those that other threads make meanwhile") {
+  const test::TempDir dir;
+  const mode_t before = umask(027);
+  std::atomic<bool> ended = false;
+  std::thread other([&] {
+    for (; !ended; fs::remove(dir.path + "/other")) {
+      dir.write("other", "");
+      CHECK((fs::status(dir.path + "/other").permissions() & fs::perms(027)) == fs::perms::none);
+    }
+  });
+  for (int i = 0; i < 10000; ++i) REQUIRE(FileWriter(dir.path + "/out").commit().ok());
+  ended = true;
+  other.join();
+  umask(before);
+  CHECK(fs::status(dir.path + "/out").permissions() == fs::perms(0640));
+}
+
+TEST_CASE("programs that the process starts do not get a file that is being written") {
+  const test::TempDir dir;
+  const FileWriter file(dir.path + "/out");
+  int found = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (!fs::read_symlink(entry.path(), gone).string().starts_with(dir.path + "/out.")) continue;
+    ++found;
+    CHECK((fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(found == 1);
 }
 
 TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link") {

@@ -250,11 +250,13 @@ TEST_CASE("weights used least recently give way, and no others") {
   age(of_a, 3);
   age(of_b, 2);
   CHECK(start(a, two).report.mapped);  // which is a use
-  const std::string left_behind = a.dir.write("kept/x.weights.AbCdEf", "x"),
-                    being_written = a.dir.write("kept/y.weights.AbCdEf", "y");
+  const std::string hash(32, 'a'), left_behind = a.dir.write("kept/" + hash + ".weights.AbCdEf", "x"),
+                                   being_written = a.dir.write("kept/" + hash + ".weights.GhIjKl", "y"),
+                                   of_others = a.dir.write("kept/model.weights", std::string(bytes, 'z'));
   age(left_behind, 2);
+  age(of_others, 4);
   const std::string of_c = start(c, two).report.file;
-  std::vector<std::string> expected{of_a, of_c, being_written};
+  std::vector<std::string> expected{of_a, of_c, being_written, of_others};
   std::ranges::sort(expected);
   CHECK(a.files() == expected);
 }

@@ -106,6 +106,7 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
         "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, h100-pcie, h100-nvl, a100, "
         "a100-40, rtx3090, a10, rtx4090, l4, l40s, b200, rtx5090, gb10, emulator, x86-64-v3, x86-64-v4");
   CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
+  CHECK(load_error("/dev/zero") == "/dev/zero: error: is not a regular file");
   CHECK(load_error(changed_h100("{", "[")) == "changed_h100.json: error: not a JSON object");
   CHECK(load_error(changed_h100("\"target\"", "\"tarqet\"")) ==
         "changed_h100.json: error: missing key 'target'");

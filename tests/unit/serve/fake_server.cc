@@ -118,5 +118,9 @@ int main(int argc, char** argv) {
     return {};
   };
   const auto end_now = [](int signal) { std::_Exit(128 + signal); };
-  return run_service(running, std::chrono::seconds(number(given, "grace", 30)), run, end_now).ok() ? 0 : 1;
+  return run_service(
+             running, std::chrono::seconds(number(given, "grace", 30)), run, [] {}, end_now)
+                 .ok()
+             ? 0
+             : 1;
 }

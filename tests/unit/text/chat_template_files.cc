@@ -1,4 +1,6 @@
 // These tests read templates and special tokens from the files of a checkpoint.
+#include <filesystem>
+
 #include "tests/unit/temp_dir.h"
 #include "tests/unit/text/chat_template_fixtures.h"
 
@@ -73,6 +75,9 @@ TEST_CASE("files that hold no template where one is expected are errors") {
         "tokenizer_config.json: error: chat_template: no template has the name default");
   checkpoint.write("chat_template.jinja", "\n\n{% if %}");
   CHECK(rendered(checkpoint) == "chat_template.jinja:3: error: found %}, expected an expression");
+  std::filesystem::remove(checkpoint.path + "/chat_template.jinja");
+  std::filesystem::create_symlink("chat_template.jinja", checkpoint.path + "/chat_template.jinja");
+  CHECK(rendered(checkpoint) == "chat_template.jinja: error: cannot open: Too many levels of symbolic links");
 }
 
 TEST_CASE("special tokens are variables of the template") {

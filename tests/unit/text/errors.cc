@@ -38,10 +38,10 @@ std::string error_with(const std::string& pointer, const std::string& value) {
 TEST_CASE("a file that cannot be read is named") {
   const mkrt::Result<mkrt::Tokenizer> missing = mkrt::load_tokenizer("/nowhere/tokenizer.json");
   REQUIRE_FALSE(missing.ok());
-  CHECK(missing.error().message == "/nowhere/tokenizer.json: error: cannot read: No such file or directory");
+  CHECK(missing.error().message == "/nowhere/tokenizer.json: error: cannot open: No such file or directory");
   const mkrt::Result<mkrt::Tokenizer> folder = mkrt::load_tokenizer("/");
   REQUIRE_FALSE(folder.ok());
-  CHECK(folder.error().message == "/: error: cannot read: Is a directory");
+  CHECK(folder.error().message == "/: error: not a regular file");
 }
 
 TEST_CASE("broken JSON is located by line and column") {

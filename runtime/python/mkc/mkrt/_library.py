@@ -62,13 +62,27 @@ NHD, HND, PACKED = range(3)  # forms of a page of the cache
 _TOP = 20  # tokens whose log-probabilities may be asked for
 
 
+_RANGES = {c_int32: (-1 << 31, (1 << 31) - 1), c_uint32: (0, (1 << 32) - 1), c_uint64: (0, (1 << 64) - 1)}
+
+
+def _fits(name, value, kind=c_uint32):
+    """Returns the value of an integer argument. ctypes would cut one that is out of range."""
+    low, high = _RANGES[kind]
+    if not low <= value <= high:
+        raise Error(f"{name}: error: found {value}, expected {low} to {high}", Status.BAD_ARGUMENT)
+    return value
+
+
 class _Sized(ctypes.Structure):
     """A struct that begins with its size, by which the library knows its version."""
 
     def __init__(self, **fields):
-        names = [name for name, _ in self._fields_[1:]]
-        for name in fields.keys() - names:
-            raise Error(f"found the field {name!r}, expected one of {', '.join(names)}", Status.BAD_ARGUMENT)
+        kinds = dict(self._fields_[1:])
+        for name, value in fields.items():
+            if name not in kinds:
+                raise Error(f"found the field {name!r}, expected one of {', '.join(kinds)}", Status.BAD_ARGUMENT)
+            if kinds[name] in _RANGES and hasattr(value, "__index__"):
+                _fits(name, value, kinds[name])
         super().__init__(size=ctypes.sizeof(self), **fields)
 
 
@@ -143,7 +157,10 @@ class _Stats(_Sized):
 
 
 def _ints(values):
-    return (c_int32 * len(values))(*map(int, values))
+    numbers = list(map(int, values))
+    for outermost in (min(numbers), max(numbers)) if numbers else ():
+        _fits("integers", outermost, c_int32)
+    return (c_int32 * len(numbers))(*numbers)
 
 
 def _batch(requests):

@@ -4,7 +4,7 @@ import ctypes
 from ctypes import byref, c_float, c_int32, c_uint32, c_uint64
 
 from ._engine import Engine
-from ._library import (NHD, Error, Sampling, _batch, _Bias, _EngineOptions, _Handle, _ints, _Logprobs, _logprobs_list,
+from ._library import (NHD, Error, Sampling, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list,
                        _Samples)
 
 
@@ -35,12 +35,12 @@ class Session(_Handle):
 
     def rewind(self, position=0):
         """Forgets what was fed at `position` and behind it."""
-        self._check(self._library.mkrt_rewind(self._open(), position))
+        self._check(self._library.mkrt_rewind(self._open(), _fits("position", position)))
 
     def step(self, tokens, logits=False):
         """Feeds 1 to max_tokens tokens and returns the greedy successor of the last one. With logits, the result is a
         pair: the successor, and the logits of all rows as a numpy array [tokens, vocab] of float32."""
-        ids = (c_int32 * len(tokens))(*map(int, tokens))
+        ids = _ints(tokens)
         rows = None
         if logits:
             import numpy
@@ -114,7 +114,7 @@ class Session(_Handle):
 
     def make_cache(self, page_size, pages, form=NHD):
         """Makes another cache that the session owns, and forgets the old one."""
-        self._check(self._library.mkrt_make_cache(self._open(), page_size, pages, form))
+        self._check(self._library.mkrt_make_cache(self._open(), _fits("page_size", page_size), _fits("pages", pages), form))
 
     def use_cache(self, page_size, pages, strides, base):
         """Takes the caller's cache where it lies.
@@ -185,7 +185,7 @@ class Session(_Handle):
 
     def set_timeout(self, milliseconds):
         """Sets the time after which a wait inside the kernel is a fault. 0 sets no limit."""
-        self._check(self._library.mkrt_set_timeout(self._open(), milliseconds))
+        self._check(self._library.mkrt_set_timeout(self._open(), _fits("milliseconds", milliseconds)))
 
     def begin_step(self, requests, limit=1, stop=(), samples=None, **sampling):
         """Puts a step of requests, as step_batch takes them, on the stream and returns. Two steps may be under way,
