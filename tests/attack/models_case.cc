@@ -262,6 +262,17 @@ void add_features(DeviceKind device, const Setting& s, std::set<std::string>& f)
   }
 }
 
+mkrt::MkSampling choose_sampling(Dice& dice) {
+  mkrt::MkSampling sampling;
+  sampling.temperature = dice.of<float>({0.5F, 1, 2});
+  sampling.top_k = dice.of<uint32_t>({0, 1, 3, 40});
+  sampling.top_p = dice.of<float>({0.3F, 0.9F, 1});
+  sampling.min_p = dice.of<float>({0, 0, 0.1F});
+  sampling.repetition_penalty = dice.of<float>({1, 1, 1.3F});
+  sampling.seed = static_cast<uint64_t>(dice.between(1, 1 << 30));
+  return sampling;
+}
+
 // Chooses a coding that the shape's sizes allow: codes of 4 bits come in words of 8, and in whole groups.
 void choose_coding(Dice& dice, std::optional<reference::Coding> asked, Shape& s) {
   using enum reference::Coding;
@@ -275,6 +286,8 @@ void choose_coding(Dice& dice, std::optional<reference::Coding> asked, Shape& s)
   const reference::Coder coder{s.coding, s.type, s.code_group, s.code_bits, s.code_zeros};
   const int multiple = coder.multiple();
   const auto fit = [&](int& size) { size = (size + multiple - 1) / multiple * multiple; };
+  const int words = 8;  // codes of 4 bits in a word, along the rows of keys and values
+  if (!stacked) s.head_dim = (s.head_dim + words - 1) / words * words;
   while (!stacked && s.heads * s.head_dim % multiple != 0) s.heads += s.kv_heads;
   fit(s.hidden), fit(s.ffn), fit(s.expert_ffn);
 }
@@ -304,6 +317,7 @@ ModelCase make_case(uint64_t seed, uint64_t number, DeviceKind device, const Ask
   if (dice.one_in(4)) c.wgmma_from = dice.between(33, 65);
   c.lengths = choose_lengths(dice, sizes, c.shape);
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
+  if (dice.one_in(2)) c.sampling = choose_sampling(dice);
   for (int64_t i = dice.between(1, 2), runs = 4 - i; i > 0; --i)
     c.settings.push_back(choose_setting(dice, device, runs));
   if (sizes.rows == kLong.rows)  // steps of few rows would take long
@@ -347,7 +361,12 @@ std::string to_json(const ModelCase& c) {
                    {"batch_invariant", c.batch_invariant},
                    {"wgmma_from", c.wgmma_from.value_or(0)},
                    {"lengths", c.lengths},
-                   {"new_tokens", c.new_tokens}};
+                   {"new_tokens", c.new_tokens},
+                   {"temperature", c.sampling.temperature},
+                   {"top_k_tokens", c.sampling.top_k},
+                   {"top_p", c.sampling.top_p},
+                   {"min_p", c.sampling.min_p},
+                   {"penalty", c.sampling.repetition_penalty}};
   for (const Setting& setting : c.settings) j["settings"].push_back(json_of(setting));
   return j.dump();
 }
@@ -361,6 +380,7 @@ std::set<std::string> features_of(const ModelCase& c) {
                           fmt::format("weights {}", reference::type_name(s.type)),
                           fmt::format("coding {}", reference::coding_name(s.coding)),
                           fmt::format("cache {}", c.cache ? dtype_name(*c.cache) : "as weights")};
+  if (c.sampling.temperature != 0) f.insert("random sampling");
   if (s.window != 0) f.insert("window");
   if (s.experts != 0) f.insert("experts");
   if (c.lengths[0] > 256) f.insert("more than a KV tile");

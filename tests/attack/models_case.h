@@ -8,6 +8,7 @@
 
 #include "codegen/mode.h"
 #include "frontend/request.h"
+#include "runtime/abi/sampling.h"
 #include "runtime/session/kv_cache.h"
 #include "tests/reference/coding.h"
 #include "tests/reference/model.h"
@@ -52,6 +53,7 @@ struct ModelCase {
   std::optional<int64_t> wgmma_from;
   std::vector<size_t> lengths;  // lengths of the sequences
   uint32_t new_tokens = 0;      // tokens generated behind the first sequence
+  mkrt::MkSampling sampling{};  // of these
   std::vector<Setting> settings;
 };
 

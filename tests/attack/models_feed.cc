@@ -143,6 +143,7 @@ Status generate(const ModelCase& c, const Setting& setting, const Run& run, cons
   mkrt::GenerateOptions options;
   options.max_new_tokens = c.new_tokens;
   options.steps_per_launch = run.steps_per_launch;
+  options.sampling = c.sampling;
   const std::vector<int32_t>& prompt = fed.sequences[0].ids;
   fed.prompt_rows = std::min(prompt.size(), static_cast<size_t>(setting.max_tokens));
   auto tokens = mkrt::generate(*opened.session, prompt, options);
