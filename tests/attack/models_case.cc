@@ -45,15 +45,17 @@ struct Sizes {
   int64_t rows;     // greatest number of rows of all sequences
   int64_t context;  // greatest number of positions
 };
-constexpr Sizes kSmall{512, 100, 70, 9, 24, 130}, kMiddle{1024, 200, 100, 16, 70, 300},
-    kLarge{8192, 600, 96, 40, 320, 600}, kLong{64, 40, 40, 4, 4400, 4500};
+constexpr Sizes kTiny{512, 66, 34, 6, 14, 130}, kSmall{512, 100, 70, 9, 24, 130},
+    kMiddle{1024, 200, 100, 16, 70, 300}, kLarge{8192, 600, 96, 40, 320, 600},
+    kLong{64, 40, 40, 4, 4400, 4500};
 
 // Most cases are small, and some have each of the greater sizes. Long ones have KV chunks.
 Sizes choose_sizes(Dice& dice, DeviceKind device) {
   const bool processor = device == DeviceKind::kProcessor;
   if (processor && dice.one_in(200)) return kLong;
-  if (dice.one_in(processor ? 12 : 60)) return kLarge;
-  return dice.one_in(processor ? 2 : 8) ? kMiddle : kSmall;
+  if (dice.one_in(processor ? 12 : 200)) return kLarge;
+  if (dice.one_in(processor ? 2 : 20)) return kMiddle;
+  return processor || dice.one_in(8) ? kSmall : kTiny;
 }
 
 int head_dim(Dice& dice) {
@@ -83,7 +85,7 @@ void choose_attention(Dice& dice, uint64_t number, const Sizes& sizes, Shape& s)
   s.head_dim = head_dim(dice);
   while (group * s.head_dim > sizes.queries) s.head_dim = std::max(16, s.head_dim / 2 / 2 * 2);
   s.kv_heads = static_cast<int>(dice.between(1, 4));
-  while (s.kv_heads > 1 && group * s.kv_heads * s.head_dim > sizes.queries) --s.kv_heads;
+  while (s.kv_heads > 1 && group * s.kv_heads * s.head_dim > sizes.queries / 2) --s.kv_heads;
   s.heads = group * s.kv_heads;
   s.context = static_cast<int>(choose_context(dice, sizes));
   const bool may_have_window = s.family == "mistral" || s.family == "qwen2" || s.family == "qwen3";
@@ -196,7 +198,7 @@ Mode choose_mode(Dice& dice) {
 Setting choose_setting(Dice& dice, DeviceKind device, int64_t runs) {
   const bool processor = device == DeviceKind::kProcessor;
   Setting s;
-  s.workers = dice.one_in(8) ? dice.between(5, 12) : dice.between(1, 4);
+  s.workers = dice.one_in(processor ? 8 : 12) ? dice.between(5, 12) : dice.between(1, 4);
   s.max_tokens = dice.of<int64_t>({dice.between(1, 9), 15, 16, 17, 31, 32, 33, dice.between(34, 90), 130});
   s.max_requests = std::min(s.max_tokens, dice.between(1, 8));
   s.bulk_copy = !dice.one_in(3);
@@ -325,6 +327,7 @@ ModelCase make_case(uint64_t seed, uint64_t number, DeviceKind device, const Ask
       s.max_tokens = 130, s.workers = 2, s.runs.resize(1), s.runs[0].max_rows = 90;
   if (dice.one_in(c.shape.family == "gpt_oss" ? 2 : 4) || asked.coding)
     choose_coding(dice, asked.coding, c.shape);
+  c.prompt = static_cast<size_t>(dice.between(1, static_cast<int64_t>(c.lengths[0])));
   return c;
 }
 
@@ -361,6 +364,7 @@ std::string to_json(const ModelCase& c) {
                    {"batch_invariant", c.batch_invariant},
                    {"wgmma_from", c.wgmma_from.value_or(0)},
                    {"lengths", c.lengths},
+                   {"prompt", c.prompt},
                    {"new_tokens", c.new_tokens},
                    {"temperature", c.sampling.temperature},
                    {"top_k_tokens", c.sampling.top_k},

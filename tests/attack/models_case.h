@@ -52,7 +52,8 @@ struct ModelCase {
   bool batch_invariant = false;
   std::optional<int64_t> wgmma_from;
   std::vector<size_t> lengths;  // lengths of the sequences
-  uint32_t new_tokens = 0;      // tokens generated behind the first sequence
+  size_t prompt = 1;            // length of a prompt, with which the first sequence begins
+  uint32_t new_tokens = 0;      // tokens generated behind a prompt
   mkrt::MkSampling sampling{};  // of these
   std::vector<Setting> settings;
 };

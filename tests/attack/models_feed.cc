@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 
 #include "runtime/session/pages.h"
 #include "tools/passes.h"
@@ -110,7 +111,7 @@ struct Opened {
   std::optional<mkrt::Session> session;
 };
 
-constexpr uint64_t kTimeoutNs = 1'200'000'000'000;  // a busy machine may stop a thread for minutes
+constexpr uint64_t kPatienceNs = 1'200'000'000'000;  // a busy machine may stop a thread for minutes
 
 std::unique_ptr<mkrt::Device> open_device(const ModelCase& c, const Setting& setting, const Run& run,
                                           const HostKernel& kernel) {
@@ -128,7 +129,7 @@ Status open(const ModelCase& c, const Run& run, const Compiled& compiled, uint32
   opened.session.reset();
   mkrt::SessionOptions session;
   session.cache = {run.page_size, pages, run.form, {}};
-  if (c.device == DeviceKind::kProcessor) session.timeout_ns = kTimeoutNs;
+  if (c.device == DeviceKind::kProcessor) session.timeout_ns = kPatienceNs;
   auto made = mkrt::Session::open(compiled.host.artefact, compiled.checkpoint, compiled.config_hash,
                                   *opened.device, session);
   if (!made.ok()) return made.error();
@@ -144,7 +145,7 @@ Status generate(const ModelCase& c, const Setting& setting, const Run& run, cons
   options.max_new_tokens = c.new_tokens;
   options.steps_per_launch = run.steps_per_launch;
   options.sampling = c.sampling;
-  const std::vector<int32_t>& prompt = fed.sequences[0].ids;
+  const std::span prompt = std::span(fed.sequences[0].ids).first(c.prompt);
   fed.prompt_rows = std::min(prompt.size(), static_cast<size_t>(setting.max_tokens));
   auto tokens = mkrt::generate(*opened.session, prompt, options);
   if (!tokens.ok()) return tokens.error();

@@ -29,7 +29,7 @@ struct Fed {
   std::vector<Sequence> sequences;
   size_t max_rows = 0;          // greatest number of rows of a step
   size_t prompt_rows = 0;       // the same while the other session is fed
-  std::vector<int32_t> tokens;  // tokens generated behind the first sequence, by another session
+  std::vector<int32_t> tokens;  // tokens generated behind the prompt, by another session
 };
 // Feeds all sequences. Errors are those of a session or a step.
 Result<Fed> feed(const ModelCase& c, const Setting& setting, const Run& run, const Compiled& compiled);
