@@ -52,9 +52,11 @@ std::string run_logged(const ModelCase& c, const std::string& directory) {
   const int log = open((directory + "/log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
   dup2(log, STDERR_FILENO);
   const CaseResult r = run_case(c, directory);
-  return nlohmann::json{{"verdict", r.verdict},   {"detail", r.detail}, {"refusal", r.refusal},
-                        {"compiled", r.compiled}, {"runs", r.runs},     {"rows", r.rows},
-                        {"bit_rows", r.bit_rows}, {"worst", r.worst}}
+  return nlohmann::json{{"verdict", r.verdict},   {"detail", r.detail},
+                        {"refusal", r.refusal},   {"compiled", r.compiled},
+                        {"runs", r.runs},         {"rows", r.rows},
+                        {"bit_rows", r.bit_rows}, {"second_bound", r.second_bound},
+                        {"worst", r.worst}}
       .dump();
 }
 
@@ -67,9 +69,9 @@ CaseResult run_case_apart(const ModelCase& c, const std::string& directory) {
   if (apart.end == End::kCrashed)
     return {Verdict::kCrashed, apart.text + ": " + read_all(directory + "/log").substr(0, 400)};
   const auto j = nlohmann::json::parse(apart.text);
-  return {
-      j["verdict"], j["detail"], j["refusal"],  j["compiled"],
-      j["runs"],    j["rows"],   j["bit_rows"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
+  return {j["verdict"],  j["detail"],       j["refusal"],
+          j["compiled"], j["runs"],         j["rows"],
+          j["bit_rows"], j["second_bound"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
 }
 
 struct Totals {

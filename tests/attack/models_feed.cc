@@ -12,17 +12,6 @@ namespace {
 
 using Random = std::mt19937;
 
-std::vector<Sequence> make_sequences(const ModelCase& c) {
-  Random random(c.weights_seed);
-  std::vector<Sequence> sequences;
-  for (const size_t length : c.lengths) {
-    Sequence& s = sequences.emplace_back();
-    for (size_t i = 0; i < length; ++i)
-      s.ids.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.shape.vocab)));
-  }
-  return sequences;
-}
-
 struct Step {
   std::vector<size_t> chosen;  // numbers of the sequences
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
@@ -187,6 +176,17 @@ Result<HostArtefact> build(const ModelCase& c, const Setting& setting, const std
 }
 
 }  // namespace
+
+std::vector<Sequence> make_sequences(const ModelCase& c) {
+  Random random(c.weights_seed);
+  std::vector<Sequence> sequences;
+  for (const size_t length : c.lengths) {
+    Sequence& s = sequences.emplace_back();
+    for (size_t i = 0; i < length; ++i)
+      s.ids.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.shape.vocab)));
+  }
+  return sequences;
+}
 
 Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::string& directory) {
   auto opened = open_model(request_of(c, setting, directory), true);

@@ -17,6 +17,9 @@ struct Sequence {
   std::vector<float> logits;  // [fed, vocab]
 };
 
+// Returns the sequences of a case, of which nothing is fed yet.
+std::vector<Sequence> make_sequences(const ModelCase& c);
+
 // `Compiled` is a model under one setting, for the case's device. The processor's artefact has its code.
 struct Compiled {
   std::string config_hash;

@@ -39,6 +39,7 @@ void add_result(const CaseResult& r, ordered_json& family) {
   bump(family["rows"], r.rows);
   bump(family["bit rows"], r.bit_rows);
   bump(family["refused"], r.verdict == Verdict::kRefused);
+  bump(family["second bounds"], r.second_bound);
   bump(family["findings"], is_finding(r.verdict));
   const double worst = family.value("worst", 0.0);
   family["worst"] = std::max(worst, is_finding(r.verdict) ? 0.0 : r.worst);

@@ -27,7 +27,8 @@ struct CaseResult {
   uint64_t runs = 0;      // runs of these
   uint64_t rows = 0;      // rows compared with float64
   uint64_t bit_rows = 0;  // rows compared bit by bit
-  double worst = 0;       // greatest of all rows: distance over allowed distance
+  bool second_bound = false;  // a row was beyond the first bound, so that more honest runs set a second one
+  double worst = 0;           // greatest of all rows: distance over allowed distance
 };
 
 // Runs a case. `directory` is for the checkpoint.
