@@ -260,7 +260,7 @@ void add_features(DeviceKind device, const Setting& s, std::set<std::string>& f)
     f.insert(fmt::format("pages of {}", run.page_size));
     f.insert(fmt::format("cache form {}", form_name(run.form)));
     if (run.steps_per_launch > 1) f.insert("several steps a launch");
-    if (run.os_threads > 1) f.insert("2 threads of the emulator");
+    if (device == DeviceKind::kEmulator && run.os_threads > 1) f.insert("2 threads of the emulator");
   }
 }
 
