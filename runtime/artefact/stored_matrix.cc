@@ -23,6 +23,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 constexpr uint32_t kWordBits = 32;
+constexpr uint64_t kCodesOfWord = 8;  // codes of 4 bits in a word
 constexpr const char* kFloats[] = {"F32", "F16", "BF16"};
 
 uint64_t ceil_of(uint64_t value, uint64_t by) {
@@ -189,11 +190,12 @@ struct Matrix {
         expected.push_back(fmt::format("{} of {} codes in a word", shape_text(shape), n));
         if (codes.dtype == "I32" && codes.shape == shape) m.order = order, m.bits = bits;
       }
-    if (m.bits == 0)
-      return unexpected_tensor(codes, expected.empty()
-                                          ? fmt::format("I32 with a multiple of 8 for the {} columns", cols)
-                                          : fmt::format("I32 {}", fmt::join(expected, " or ")));
-    return {};
+    if (m.bits != 0) return {};
+    if (!expected.empty())
+      return unexpected_tensor(codes, fmt::format("I32 {}", fmt::join(expected, " or ")));
+    const bool by_columns = cols % kCodesOfWord != 0;
+    return unexpected_tensor(codes, fmt::format("I32 with a multiple of {} for the {} {}", kCodesOfWord,
+                                                by_columns ? cols : rows, by_columns ? "columns" : "rows"));
   }
 
   Status take_zeros(const TensorHeader& codes, const std::string& tensor) {

@@ -1,11 +1,10 @@
-// attack_models checks random models and settings against float64, and settings against each other bit by
-// bit. Each case runs in a process of its own.
+// attack_models checks random models and settings against float64, and runs of one model against each other
+// bit by bit. Each case runs in a process of its own.
 //
-//   attack_models --seed 1 --count 1000 [--from 0] [--family gpt_oss] [--coding mxfp4]
-//     [--report models.jsonl] [--seconds 120] [--quiet]
+//   attack_models --device both --seed 1 --count 1000 --report models.json [--time 600] [--quiet]
+//   attack_models --device cpu --seed 1 --from 17 --count 1       one case alone, with what it is
 //
-// The report gets a line of JSON for each case, and the summary says where to go on. Exit status 1: some case
-// was wrong, failed, crashed or timed out.
+// A run goes on where its report ends. Exit status 1: some case was wrong, failed, crashed or timed out.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,21 +16,28 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 
 #include "tests/apart.h"
 #include "tests/attack/fatal_asserts.h"
+#include "tests/attack/models_report.h"
 #include "tests/attack/models_run.h"
 #include "tools/seconds.h"
 
 namespace mkc::attack {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kCaseSeconds = 200;  // processor time that a case may take
+constexpr uint64_t kBetweenWrites = 100;
+
 struct Arguments {
-  uint64_t seed = 1, count = 100, from = 0;
-  uint32_t seconds = 200;  // processor time that a case may take
+  uint64_t seed = 1, count = 100;
+  std::optional<uint64_t> from;  // nothing: where the report ends
+  double time = 0;               // seconds after which no case begins; 0: no limit
   std::string report;
   std::string keep;  // directory for checkpoints of cases that fail; "": none
+  std::vector<DeviceKind> devices{DeviceKind::kEmulator};
   Asked asked;
   bool quiet = false;
 };
@@ -46,108 +52,117 @@ std::string run_logged(const ModelCase& c, const std::string& directory) {
   const int log = open((directory + "/log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
   dup2(log, STDERR_FILENO);
   const CaseResult r = run_case(c, directory);
-  return nlohmann::json{{"verdict", r.verdict}, {"detail", r.detail},     {"refusal", r.refusal},
-                        {"rows", r.rows},       {"bit_rows", r.bit_rows}, {"worst", r.worst}}
+  return nlohmann::json{{"verdict", r.verdict},   {"detail", r.detail},
+                        {"refusal", r.refusal},   {"compiled", r.compiled},
+                        {"runs", r.runs},         {"rows", r.rows},
+                        {"bit_rows", r.bit_rows}, {"second_bound", r.second_bound},
+                        {"worst", r.worst}}
       .dump();
 }
 
-CaseResult run_case_apart(const ModelCase& c, const std::string& directory, uint32_t seconds) {
+CaseResult run_case_apart(const ModelCase& c, const std::string& directory) {
   using End = test::ApartResult::End;
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
-  const test::ApartResult apart = test::run_apart([&] { return run_logged(c, directory); }, seconds);
+  const test::ApartResult apart = test::run_apart([&] { return run_logged(c, directory); }, kCaseSeconds);
   if (apart.end == End::kLate) return {Verdict::kTimedOut};
   if (apart.end == End::kCrashed)
     return {Verdict::kCrashed, apart.text + ": " + read_all(directory + "/log").substr(0, 400)};
   const auto j = nlohmann::json::parse(apart.text);
-  return {j["verdict"], j["detail"],   j["refusal"],
-          j["rows"],    j["bit_rows"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
-}
-
-// Returns the error without its numbers and places, so that equal ones are counted together.
-std::string kind_of(const std::string& error) {
-  static const std::regex kPath("^[^ ]*/[^ ]*:"), kNumber("[0-9]+");
-  const std::string line = error.substr(0, error.find('\n'));
-  return std::regex_replace(std::regex_replace(line, kPath, "PATH:"), kNumber, "N");
+  return {j["verdict"],  j["detail"],       j["refusal"],
+          j["compiled"], j["runs"],         j["rows"],
+          j["bit_rows"], j["second_bound"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
 }
 
 struct Totals {
-  std::map<Verdict, uint64_t> verdicts;
-  std::map<std::string, uint64_t> refusals;
-  std::vector<uint64_t> bad;
-  uint64_t rows = 0, bit_rows = 0;
-  double worst = 0;
+  uint64_t cases = 0, refused = 0, findings = 0, compiled = 0, runs = 0, rows = 0, bit_rows = 0;
+  double worst = 0, seconds = 0;
 
-  void add(const ModelCase& c, const CaseResult& r) {
-    ++verdicts[r.verdict];
+  void add(const CaseResult& r, double took) {
+    ++cases;
+    refused += r.verdict == Verdict::kRefused;
+    findings += is_finding(r.verdict);
+    compiled += r.compiled;
+    runs += r.runs;
     rows += r.rows;
     bit_rows += r.bit_rows;
     worst = std::max(worst, r.worst);
-    if (!r.refusal.empty()) ++refusals[kind_of(r.refusal)];
-    if (r.verdict != Verdict::kRefused && r.verdict != Verdict::kRight) bad.push_back(c.number);
+    seconds += took;
   }
 };
 
-std::string options_of(const Asked& asked) {
-  std::string options;
-  if (asked.family) options += " --family " + *asked.family;
-  if (asked.coding) options += fmt::format(" --coding '{}'", reference::coding_name(*asked.coding));
-  return options;
+// Returns the command that runs a case again.
+std::string again(const ModelCase& c, const Arguments& arguments) {
+  std::string command = fmt::format("build/tests/attack_models --device {} --seed {} --from {} --count 1",
+                                    device_name(c.device), arguments.seed, c.number);
+  const auto& [family, coding] = arguments.asked;
+  if (family) command += " --family " + *family;
+  if (coding) command += fmt::format(" --coding '{}'", reference::coding_name(*coding));
+  return command;
 }
 
-void print(const Totals& totals, const Arguments& arguments, double seconds) {
-  fmt::print("cases {} to {} of seed {}, {:.0f} s\n", arguments.from, arguments.from + arguments.count - 1,
-             arguments.seed, seconds);
-  for (const auto& [verdict, count] : totals.verdicts)
-    fmt::print("  {:9} {}\n", verdict_name(verdict), count);
-  fmt::print("  {} rows against float64, the worst at {:.2f} of what is allowed; {} rows bit by bit\n",
-             totals.rows, totals.worst, totals.bit_rows);
-  for (const auto& [error, count] : totals.refusals) fmt::print("  refused {} times: {}\n", count, error);
-  for (const uint64_t number : totals.bad)
-    fmt::print("  again: --seed {} --from {} --count 1{}\n", arguments.seed, number,
-               options_of(arguments.asked));
-  fmt::print("go on with --from {}\n", arguments.from + arguments.count);
-}
-
-int run(const Arguments& arguments) {
-  using Clock = std::chrono::steady_clock;
-  const std::string directory =
-      (std::filesystem::temp_directory_path() / fmt::format("attack_models.{}", getpid())).string();
-  std::ofstream report;
-  if (!arguments.keep.empty()) std::filesystem::create_directories(arguments.keep);
-  if (!arguments.report.empty()) report.open(arguments.report, std::ios::app);
-  const Clock::time_point begun = Clock::now();
-  Totals totals;
-  for (uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
-    const ModelCase c = make_case(arguments.seed, number, arguments.asked);
-    const Clock::time_point case_begun = Clock::now();
-    const CaseResult r = run_case_apart(c, directory, arguments.seconds);
-    totals.add(c, r);
-    const bool bad = r.verdict != Verdict::kRefused && r.verdict != Verdict::kRight;
-    if (bad || !arguments.quiet)
-      fmt::print("{} {} {:.2f} {}\n", number, verdict_name(r.verdict), r.worst, r.detail);
-    if (bad) fmt::print("  {}\n", to_json(c));
-    fflush(stdout);
-    if (bad && !arguments.keep.empty())
-      std::filesystem::copy(directory, fmt::format("{}/{}.{}", arguments.keep, arguments.seed, number),
-                            std::filesystem::copy_options::recursive);
-    if (report.is_open())
-      report << nlohmann::json{{"seed", arguments.seed},
-                               {"case", number},
-                               {"verdict", verdict_name(r.verdict)},
-                               {"detail", r.detail},
-                               {"refusal", r.refusal},
-                               {"rows", r.rows},
-                               {"bit_rows", r.bit_rows},
-                               {"worst", r.worst},
-                               {"seconds", seconds_since(case_begun)},
-                               {"config", nlohmann::json::parse(to_json(c))}}
-             << std::endl;
+class Attack {
+ public:
+  explicit Attack(const Arguments& arguments) : arguments_(arguments), report_(arguments.report) {
+    for (const DeviceKind device : arguments.devices)
+      next_[device] = arguments.from ? *arguments.from : report_.begin(device, arguments.seed);
+    if (!arguments.keep.empty()) std::filesystem::create_directories(arguments.keep);
   }
-  std::filesystem::remove_all(directory);
-  print(totals, arguments, seconds_since(begun));
-  return totals.bad.empty() ? 0 : 1;
-}
+  ~Attack() { std::filesystem::remove_all(directory_); }
+  Attack(const Attack&) = delete;
+  Attack& operator=(const Attack&) = delete;
+
+  // Returns whether some case is a finding.
+  bool run() {
+    for (uint64_t i = 0; i < arguments_.count; ++i) {
+      if (arguments_.time != 0 && seconds_since(begun_) > arguments_.time) break;
+      for (const DeviceKind device : arguments_.devices) run_one(device);
+      if (i % kBetweenWrites == 0) report_.write();
+    }
+    report_.write();
+    for (const auto& [device, totals] : totals_) print(device, totals);
+    return std::any_of(totals_.begin(), totals_.end(), [](const auto& t) { return t.second.findings != 0; });
+  }
+
+ private:
+  void run_one(DeviceKind device) {
+    const ModelCase c = make_case(arguments_.seed, next_[device]++, device, arguments_.asked);
+    const Clock::time_point begun = Clock::now();
+    const CaseResult r = run_case_apart(c, directory_);
+    const double seconds = seconds_since(begun);
+    totals_[device].add(r, seconds);
+    report_.add(c, r, seconds, again(c, arguments_));
+    if (is_finding(r.verdict) || !arguments_.quiet) tell(c, r, seconds);
+    if (is_finding(r.verdict) && !arguments_.keep.empty())
+      std::filesystem::copy(
+          directory_,
+          fmt::format("{}/{}.{}.{}", arguments_.keep, device_name(device), arguments_.seed, c.number),
+          std::filesystem::copy_options::recursive);
+  }
+
+  void tell(const ModelCase& c, const CaseResult& r, double seconds) const {
+    fmt::print("{} {} {} {:.2f} {:.2f} s {}\n", device_name(c.device), c.number, verdict_name(r.verdict),
+               r.worst, seconds, r.detail);
+    if (is_finding(r.verdict)) fmt::print("  again: {}\n", again(c, arguments_));
+    if (is_finding(r.verdict) || arguments_.count == 1) fmt::print("  {}\n", to_json(c));
+    fflush(stdout);
+  }
+
+  static void print(DeviceKind device, const Totals& t) {
+    fmt::print("{}: {} cases in {:.0f} s, {} refused, {} findings; {} compilations, {} runs\n",
+               device_name(device), t.cases, t.seconds, t.refused, t.findings, t.compiled, t.runs);
+    fmt::print("  {} rows against float64, the worst at {:.2f} of what is allowed; {} rows bit by bit\n",
+               t.rows, t.worst, t.bit_rows);
+  }
+
+  const Arguments& arguments_;
+  ModelsReport report_;
+  std::map<DeviceKind, uint64_t> next_;
+  std::map<DeviceKind, Totals> totals_;
+  Clock::time_point begun_ = Clock::now();
+  std::string directory_ =
+      (std::filesystem::temp_directory_path() / fmt::format("attack_models.{}", getpid())).string();
+};
 
 }  // namespace
 }  // namespace mkc::attack
@@ -157,11 +172,14 @@ int main(int argc, char** argv) {
   mkc::attack::Arguments arguments;
   CLI::App app("random models and settings against float64, and against each other bit by bit");
   app.add_option("--seed", arguments.seed, "of all cases");
-  app.add_option("--count", arguments.count, "of cases");
-  app.add_option("--from", arguments.from, "the first case");
-  app.add_option("--seconds", arguments.seconds, "of the processor that a case may take");
-  app.add_option("--report", arguments.report, "file that gets a line of JSON for each case");
+  app.add_option("--count", arguments.count, "of cases of each device");
+  app.add_option("--from", arguments.from, "the first case; default: where the report ends");
+  app.add_option("--time", arguments.time, "in seconds, after which no case begins; 0: no limit");
+  app.add_option("--report", arguments.report, "JSON file that the cases are added to")->excludes("--from");
   app.add_option("--keep", arguments.keep, "directory for the checkpoints of cases that fail");
+  std::string device = "both";
+  app.add_option("--device", device, "that runs the cases")
+      ->check(CLI::IsMember({"cpu", "emulator", "both"}));
   std::map<std::string, reference::Coding> codings;
   for (const reference::Coding coding : reference::kCodings) codings[reference::coding_name(coding)] = coding;
   app.add_option("--family", arguments.asked.family, "of all cases; default: random")
@@ -178,5 +196,8 @@ int main(int argc, char** argv) {
                reference::coding_name(*coding));
     return 1;
   }
-  return mkc::attack::run(arguments);
+  arguments.devices.clear();
+  if (device != "emulator") arguments.devices.push_back(mkc::attack::DeviceKind::kProcessor);
+  if (device != "cpu") arguments.devices.push_back(mkc::attack::DeviceKind::kEmulator);
+  return mkc::attack::Attack(arguments).run();
 }

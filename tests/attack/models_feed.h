@@ -17,7 +17,10 @@ struct Sequence {
   std::vector<float> logits;  // [fed, vocab]
 };
 
-// `Compiled` is a model under one setting, for the emulator.
+// Returns the sequences of a case, of which nothing is fed yet.
+std::vector<Sequence> make_sequences(const ModelCase& c);
+
+// `Compiled` is a model under one setting, for the case's device. The processor's artefact has its code.
 struct Compiled {
   std::string config_hash;
   mkrt::Checkpoint checkpoint;
@@ -28,9 +31,10 @@ Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::
 struct Fed {
   std::vector<Sequence> sequences;
   size_t max_rows = 0;          // greatest number of rows of a step
-  std::vector<int32_t> tokens;  // tokens generated behind the first sequence, by another session
+  size_t prompt_rows = 0;       // the same while the other session is fed
+  std::vector<int32_t> tokens;  // tokens generated behind the prompt, by another session
 };
 // Feeds all sequences. Errors are those of a session or a step.
-Result<Fed> feed(const ModelCase& c, const Setting& setting, const Compiled& compiled);
+Result<Fed> feed(const ModelCase& c, const Setting& setting, const Run& run, const Compiled& compiled);
 
 }  // namespace mkc::attack

@@ -1,4 +1,4 @@
-// Runs a random model under its settings. Compares rows with float64, and the settings bit by bit.
+// Runs a random model under its settings. Compares rows with float64, and the runs bit by bit.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace mkc::attack {
 
 enum class Verdict : uint8_t {
-  kRight,     // all rows are as near to float64 as they must be, and the settings give the same bits
+  kRight,     // all rows are as near to float64 as they must be, and the runs give the same bits
   kRefused,   // a setting was refused with an error even without placements, splits and ring
   kWrong,     // a row is too far off
-  kBits,      // settings that should give the same bits do not
+  kBits,      // runs that should give the same bits do not
   kFailed,    // a step failed with a race or a fault
   kCrashed,   // the process ended by a signal, or as a compiler bug
   kTimedOut,  // the case took longer than it may
@@ -23,9 +23,12 @@ struct CaseResult {
   Verdict verdict = Verdict::kRight;
   std::string detail{};   // details for people
   std::string refusal{};  // error of a refused setting, which then ran without placements, splits and ring
+  uint64_t compiled = 0;  // settings compiled
+  uint64_t runs = 0;      // runs of these
   uint64_t rows = 0;      // rows compared with float64
   uint64_t bit_rows = 0;  // rows compared bit by bit
-  double worst = 0;       // greatest of all rows: distance over allowed distance
+  bool second_bound = false;  // a row was beyond the first bound, so that more honest runs set a second one
+  double worst = 0;           // greatest of all rows: distance over allowed distance
 };
 
 // Runs a case. `directory` is for the checkpoint.

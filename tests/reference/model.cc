@@ -145,8 +145,9 @@ void keep_e4m3(Vector& x, const Vector& scales, int head_dim) {
 // Computes attention of one query row (Vaswani et al. 2017). Heads share keys and values (Ainslie et al.
 // 2023) and see a window of positions (Jiang et al. 2023). A head's sink, if any, is a score without a value
 // (Xiao et al. 2023; gpt-oss 2025).
+// Weights are rounded before they are added up.
 Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<Vector>& keys,
-              const std::vector<Vector>& values, const Vector* sinks) {
+              const std::vector<Vector>& values, const Vector* sinks, Rounding rounding) {
   Vector out(q.size());
   const auto size = static_cast<size_t>(s.head_dim);
   for (size_t h = 0; h < static_cast<size_t>(s.heads); ++h) {
@@ -161,7 +162,8 @@ Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<
       greatest = std::max(greatest, weight[p]);
     }
     if (sinks) total = std::exp(sink - greatest);
-    for (size_t p = first; p < keys.size(); ++p) total += weight[p] = std::exp(weight[p] - greatest);
+    for (size_t p = first; p < keys.size(); ++p)
+      total += weight[p] = round_to(std::exp(weight[p] - greatest), rounding);
     for (size_t p = first; p < keys.size(); ++p)
       for (size_t i = 0; i < size; ++i) out[h * size + i] += weight[p] / total * values[p][from + i];
   }
@@ -300,7 +302,8 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
       keys.back() = rounded(std::move(keys.back()), cache);
       values.back() = rounded(std::move(values.back()), cache);
       const Vector mixed =
-          linear(m, at + "self_attn.o_proj", attend(s, window, q, keys, values, sinks), rounding);
+          linear(m, at + "self_attn.o_proj",
+                 attend(s, window, rounded(std::move(q), cache), keys, values, sinks, cache), rounding);
       for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
     }
     const bool mixtral = s.family == "mixtral";

@@ -83,7 +83,8 @@ struct Routing {
 };
 
 // Returns logits [ids.size()][vocab] of a causal pass over the ids. `routings` gets the choices of each
-// token's routers, as [ids.size()][layer that has experts].
+// token's routers, as [ids.size()][layer that has experts]. `cache` is how attention rounds keys, values,
+// queries and weights.
 std::vector<std::vector<double>> logits_of(const Model& model, const std::vector<int32_t>& ids,
                                            Rounding rounding = Rounding::kNone,
                                            std::vector<std::vector<Routing>>* routings = nullptr,

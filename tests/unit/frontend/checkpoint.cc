@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "runtime/artefact/stored_matrix.h"
 #include "tests/unit/frontend/fixtures.h"
 
 using namespace mkc;
@@ -193,4 +194,16 @@ TEST_CASE("codes of 4 bits have words and scales of whole groups") {
   CHECK(packed_error({32, 4}, {32, 2})
             .ends_with(
                 "is F16 [32, 2], expected a scale for each row or each group of a multiple of 32 columns"));
+}
+
+TEST_CASE("codes whose words are cut along rows need whole words of rows") {
+  const auto message = [](uint64_t rows, uint64_t cols) {
+    const mkrt::TensorHeader codes{"q.qweight", "I32", "f", {1, 1}};
+    const auto find = [&](const std::string& name) {
+      return name == codes.name ? std::optional(codes) : std::nullopt;
+    };
+    return mkrt::find_stored_matrix(find, "q.weight", rows, cols, true).error().message;
+  };
+  CHECK(message(18, 32).ends_with("expected I32 with a multiple of 8 for the 18 rows"));
+  CHECK(message(32, 18).ends_with("expected I32 with a multiple of 8 for the 18 columns"));
 }
