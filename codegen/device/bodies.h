@@ -256,8 +256,7 @@ void mkd_step_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*);
 bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol, u32 requests_symbol,
                    u32 logit_rows_symbol);
 bool mkd_loader_join(Worker*, AS1 const MkStep*, u32* symbols);
-bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols,
-                          u32 tokens_symbol);
+bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols, u32 tokens_symbol);
 void mkd_segments_begin(Worker*);
 AS3 const SegmentAhead* mkd_segment_begin(Worker*, u32 at);
 void mkd_segments_end(Worker*);

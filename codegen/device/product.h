@@ -235,6 +235,44 @@ struct WarpKSlice {
   }
 };
 
+// add_groups() adds the products of one strip and one tile slice to the warp's sums, group by group. `stage`
+// is where the lane's words begin, and `mine` the k-steps that the warp has of `steps`. operand(i) is what
+// k-step i is multiplied with, and used(i) follows its last use.
+template <class W, class Accumulator, u32 Stages, class Operand, class Used>
+MK_INLINE void add_groups(u32 lane, AS3 const typename W::Words* stage, u32 steps, u32 mine, u32 strip,
+                          Accumulator (&sums)[Stages], const Operand& operand, const Used& used) {
+  using Shape = TileKSlices<W>;
+  MK_UNROLL
+  for (u32 group = 0; group < Shape::full_steps / W::group_steps; ++group) {
+    if (group * W::group_steps >= mine) continue;
+    Accumulator of;
+    of.clear();
+    const Group with = Shape::group(lane, stage - lane + steps * kWarpLanes, group);
+    MK_UNROLL
+    for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i) {
+      of.step(W::unpack(stage[i * kWarpLanes], with), operand(i));
+      used(i);
+    }
+    at_index<Stages>(strip, [&](u32 s) {
+      sums[s].add_scaled(of, with.scales);
+      keep_copy(s);
+    });
+  }
+}
+
+// scale_rows() multiplies a strip's sums with the scales of its rows, if the format has any.
+template <class W, class Accumulator, u32 Stages>
+MK_INLINE void scale_rows(u32 lane, AS3 const typename W::Words* stage, u32 steps, u32 strip,
+                          Accumulator (&sums)[Stages]) {
+  if constexpr (W::scaled) {
+    const f32x2 scales = TileKSlices<W>::scales(lane, stage - lane + steps * kWarpLanes, steps);
+    at_index<Stages>(strip, [&](u32 s) {
+      sums[s].scale(scales);
+      keep_copy(s);
+    });
+  }
+}
+
 // drain_mma8() drains a block's ring stages for the group of tokens that begins at `token`. drain_mma8() goes
 // tile by tile, and through at most `Stages` stages of each tile. done(i, accumulator) receives the sums of
 // the warp's i-th strip.
@@ -275,20 +313,8 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
       if constexpr (W::grouped) {
-        MK_UNROLL
-        for (u32 group = 0; group < full_steps / W::group_steps; ++group) {
-          if (group * W::group_steps >= mine) continue;
-          Accumulator of;
-          of.clear();
-          const Group with = Shape::group(w.lane(), stage - w.lane() + steps * kWarpLanes, group);
-          MK_UNROLL
-          for (u32 i = group * W::group_steps; i < (group + 1) * W::group_steps; ++i)
-            of.step(W::unpack(stage[i * kWarpLanes], with), operand[i]);
-          at_index<Stages>(strip, [&](u32 s) {
-            sums[s].add_scaled(of, with.scales);
-            keep_copy(s);
-          });
-        }
+        add_groups<W>(
+            w.lane(), stage, steps, mine, strip, sums, [&](u32 i) { return operand[i]; }, [](u32) {});
       } else {
         at_index<Stages>(strip, [&](u32 s) {
           if (!kept) {
@@ -305,14 +331,7 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
           }
         });
       }
-      if constexpr (W::scaled)
-        if (mine != 0 && tile + 1 == a.tiles) {
-          const f32x2 scales = Shape::scales(w.lane(), stage - w.lane() + steps * kWarpLanes, steps);
-          at_index<Stages>(strip, [&](u32 s) {
-            sums[s].scale(scales);
-            keep_copy(s);
-          });
-        }
+      if (mine != 0 && tile + 1 == a.tiles) scale_rows<W>(w.lane(), stage, steps, strip, sums);
       release_stage(w);
     }
   }

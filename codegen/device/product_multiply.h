@@ -177,7 +177,7 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
     }
   };
   if constexpr (W::grouped)
-    drain_mma8<W, Accumulator, Strips>(w, a, in, 0, share, done);
+    drain_groups<W, Accumulator, Strips>(w, a, in, share, done);
   else
     drain_mma32<W, Accumulator, Strips>(w, a, in, share, done);
 }

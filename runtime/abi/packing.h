@@ -83,8 +83,7 @@ __attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t
   if (!weight_format(type).matrix()) return ProductVariant::kFma;
   if (tokens <= kMma8Tokens) return ProductVariant::kMma8;
   // Sums of more tokens and a second set for a group have no registers.
-  const uint32_t max =
-      weight_format(type).grouped() || strips > kMma32Strips ? kMma16Tokens : kMma32Tokens;
+  const uint32_t max = weight_format(type).grouped() || strips > kMma32Strips ? kMma16Tokens : kMma32Tokens;
   if (strips != kExpert && tokens <= max) return ProductVariant::kMma32;
   return by_warpgroups(weight_format(type)) && wgmma_from != 0 && tokens >= wgmma_from
              ? ProductVariant::kWgmma128

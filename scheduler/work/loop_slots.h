@@ -28,23 +28,23 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
       return {164, 151, 190, 169, 116};
     // Every second part of Wgmma128 has another scale.
     case kE4m3Block:
-      return {172, 182, 0, 172, 172};
+      return {172, 195, 0, 172, 172};
     case kInt4:
-      return {105, 113, 0, 120};
+      return {105, 122, 0, 120};
     case kInt4Group32:
-      return {121, 133, 0, 140};
+      return {121, 142, 0, 140};
     case kInt4Zero:
-      return {112, 120, 0, 127};
+      return {112, 130, 0, 127};
     case kInt4ZeroGroup32:
-      return {135, 147, 0, 154};
+      return {135, 158, 0, 154};
     case kInt8:
-      return {192, 199, 0, 185};
+      return {192, 210, 0, 185};
     case kInt8Group32:
-      return {214, 225, 0, 210};
+      return {214, 238, 0, 210};
     case kMxfp4:
-      return {134, 145, 0, 164};
+      return {134, 156, 0, 164};
     case kNvfp4:
-      return {201, 221, 0, 204};
+      return {201, 234, 0, 204};
   }
   return {};
 }

@@ -65,12 +65,12 @@ Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint3
   return v;
 }
 
-// Formats with groups take up to 16 tokens as kMma8 takes 8: a tile's activations are loaded while the tile
-// before is multiplied. Strips reach the epilogue one after the other.
+// Formats with groups take up to 16 tokens strip by strip. A tile's activations are loaded while the last
+// strip of the tile before is multiplied. Strips reach the epilogue one after the other.
 Variant mma16_groups(const Machine& m, double slots, uint32_t strips) {
   Variant v{mkrt::kMma16Tokens, m.mma16_bytes_per_ns, mkrt::kMma16Tokens, m.activations_ns, strips};
+  v.min_ns = m.l2_ns;
   v.epilogues = strips;
-  v.eights = mkrt::kMma16Tokens / mkrt::kMma8Tokens;
   bound_by_issue(m, slots, mkrt::kConsumerWarps, mkrt::kStageBytes, v);
   return v;
 }

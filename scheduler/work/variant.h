@@ -17,7 +17,6 @@ struct Variant {
   double min_ns = 0;       // least time of a tile of all strips: the time of its loads
   double barrier_ns = 0;   // barriers of a tile of all strips
   uint32_t epilogues = 1;  // epilogues of a pass, one after the other
-  uint32_t eights = 1;     // groups of 8 tokens whose activations a lane loads ahead of a tile
 };
 
 // Returns the variant that multiplies `strips` strips of a weight with `tokens` rows. Its rates include the
