@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 #include <llvm/ExecutionEngine/Orc/CompileUtils.h>
-#include <llvm/ExecutionEngine/Orc/LLJIT.h>
-#include <llvm/Support/TargetSelect.h>
 
-#include <mutex>
 #include <optional>
 #include <sstream>
 
 #include "codegen/bitcode.h"
 #include "codegen/declared.h"
+#include "codegen/host_bodies.h"
+#include "codegen/jit.h"
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
@@ -20,36 +19,6 @@
 
 namespace mkc {
 namespace {
-
-template <class T>
-T or_bug(llvm::Expected<T> value) {
-  if (!value) MKC_BUG("host code: " + llvm::toString(value.takeError()));
-  return std::move(*value);
-}
-
-void or_bug(llvm::Error error) {
-  if (error) MKC_BUG("host code: " + llvm::toString(std::move(error)));
-}
-
-llvm::orc::JITTargetMachineBuilder host_machine(bool quick) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-  });
-  llvm::orc::JITTargetMachineBuilder machine = or_bug(llvm::orc::JITTargetMachineBuilder::detectHost());
-  machine.setRelocationModel(llvm::Reloc::PIC_).setCodeModel(llvm::CodeModel::Small);  // needed by LLJIT
-  machine.setCodeGenOptLevel(quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
-  return machine;
-}
-
-void define_primitives(llvm::orc::LLJIT& jit) {
-  llvm::orc::SymbolMap symbols;
-  for (const auto& [name, address] : mkrt::emulator_symbols())
-    symbols[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
-                                          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
-  or_bug(jit.getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
-}
 
 mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, const Kinds& kinds,
                                Mode mode) {
@@ -82,14 +51,21 @@ struct Object {
   std::vector<std::string> sites;
 };
 
+// Returns the bodies that quick code calls. Null: the kernel inlines its bodies, or compiles them itself, because they
+// are edited, or write a trace.
+const HostBodies* called_bodies(const HostOptions& options) {
+  const bool called = options.quick && !options.edit && options.mode != Mode::kTraced;
+  return called ? host_bodies(options.race) : nullptr;
+}
+
 Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptions& options,
-                   llvm::TargetMachine& machine) {
+                   const HostBodies* called, llvm::TargetMachine& machine) {
   llvm::LLVMContext context;
   const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
   // An edit finds the bodies as they were written. The library holds them simplified.
   const std::vector<std::string> parts = options.edit ? host_parts() : std::vector<std::string>{"host"};
   const std::unique_ptr<llvm::Module> module = make_kernel_module(
-      context, schedule, kinds, options.mode, engines, {parts, options.race || options.edit});
+      context, schedule, kinds, options.mode, engines, {parts, options.race || options.edit, called != nullptr});
   if (options.edit) {
     options.edit(*module);
     simplify_bodies(*module);
@@ -97,6 +73,7 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
   optimise(*module, machine, options.quick);
   Object object;
   if (options.race) object.sites = add_race_hooks(*module);
+  if (options.race && called) object.sites = called->sites;  // the scaffold itself is site 0 in both
   object.file = or_bug(llvm::orc::SimpleCompiler(machine)(*module));
   return object;
 }
@@ -115,7 +92,7 @@ std::string name_of(const Schedule& schedule, const HostOptions& options,
 }
 
 Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const HostOptions& options,
-                           llvm::TargetMachine& machine) {
+                           const HostBodies* called, llvm::TargetMachine& machine) {
   const std::string name = name_of(schedule, options, machine);
   if (const std::optional<Kept> kept = find_cached(options.cache, name)) {
     const llvm::StringRef bytes(reinterpret_cast<const char*>(kept->bytes.data()), kept->bytes.size());
@@ -124,7 +101,7 @@ Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const H
     for (std::string site; std::getline(sites, site);) object.sites.push_back(site);
     return object;
   }
-  Object object = make_object(schedule, kinds, options, machine);
+  Object object = make_object(schedule, kinds, options, called, machine);
   const std::span<const char> file(object.file->getBufferStart(), object.file->getBufferSize());
   const std::span<const std::byte> bytes = std::as_bytes(file);
   Kept kept{{bytes.begin(), bytes.end()}, {}};
@@ -139,13 +116,13 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   llvm::orc::JITTargetMachineBuilder builder = host_machine(options.quick);
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   const Kinds kinds = find_kinds(schedule);
-  Object object = find_or_make_object(schedule, kinds, options, *machine);
+  const HostBodies* called = called_bodies(options);
+  Object object = find_or_make_object(schedule, kinds, options, called, *machine);
   HostKernel kernel;
   kernel.sites = std::move(object.sites);
 
   std::shared_ptr<llvm::orc::LLJIT> jit =
-      or_bug(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create());
-  define_primitives(*jit);
+      make_jit(std::move(builder), called ? called->functions : NamedFunctions{});
   or_bug(jit->addObjectFile(std::move(object.file)));
   kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
   if (options.race) kernel.entries.rules = declared_regions(schedule);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/DebugInfo.h>
-#include <llvm/IR/Instructions.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -23,15 +22,12 @@ namespace mkc {
 namespace {
 
 std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name, bool lines) {
-  for (const Bitcode& file : device_bitcode()) {
-    if (file.name != name) continue;
-    const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-    auto module = llvm::getLazyBitcodeModule({bytes, name}, context);
-    MKC_ASSERT(static_cast<bool>(module), "embedded bitcode " + name + " cannot be read");
-    if (!lines) llvm::StripDebugInfo(**module);
-    return std::move(*module);
-  }
-  MKC_BUG("no embedded bitcode " + name);
+  const std::span<const unsigned char> file = find_bitcode(name);
+  const llvm::StringRef bytes(reinterpret_cast<const char*>(file.data()), file.size());
+  auto module = llvm::getLazyBitcodeModule({bytes, name}, context);
+  MKC_ASSERT(static_cast<bool>(module), "embedded bitcode " + name + " cannot be read");
+  if (!lines) llvm::StripDebugInfo(**module);
+  return std::move(*module);
 }
 
 // Returns the formats of the program's packed weights.
@@ -63,16 +59,11 @@ void keep_only(llvm::Module& module, const std::vector<llvm::Function*>& kernels
       f.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
-// Puts a constant for each load of mk_traced.
-void decide_tracing(llvm::Module& module, bool traced) {
-  llvm::GlobalVariable* global = module.getNamedGlobal("mk_traced");
-  if (!global) return;
-  for (llvm::User* user : llvm::make_early_inc_range(global->users())) {
-    auto* load = llvm::cast<llvm::LoadInst>(user);
-    load->replaceAllUsesWith(llvm::ConstantInt::getBool(load->getType(), traced));
-    load->eraseFromParent();
-  }
-  global->eraseFromParent();
+// Gives declared functions what is known of them, so that calls whose results are not used are dropped.
+void declare_as(const llvm::Module& library, llvm::Module& module) {
+  for (llvm::Function& f : module)
+    if (const llvm::Function* known = f.isDeclaration() ? library.getFunction(f.getName()) : nullptr)
+      f.setAttributes(known->getAttributes());
 }
 
 void verify(const llvm::Module& module) {
@@ -101,9 +92,13 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
   }
   emit_pack_kernel(*module, schedule.program);
   const std::vector<llvm::Function*> kernels = kernels_of(*module);
-  link(*module, std::move(first), Linked::kNeeded);
-  for (const std::string& part : parts.names.subspan(1))
-    link(*module, read_bitcode(context, part, parts.lines), Linked::kNeeded);
+  if (parts.called) {
+    declare_as(*first, *module);
+  } else {
+    link(*module, std::move(first), Linked::kNeeded);
+    for (const std::string& part : parts.names.subspan(1))
+      link(*module, read_bitcode(context, part, parts.lines), Linked::kNeeded);
+  }
   decide_tracing(*module, mode == Mode::kTraced);
   keep_only(*module, kernels);
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);

@@ -17,11 +17,12 @@ namespace mkc {
 // Parts are bitcode files to link, in their order (see device_bitcode).
 struct Parts {
   std::span<const std::string> names;
-  bool lines = false;  // keeps the lines of the source, where a file has them
+  bool lines = false;   // keeps the lines of the source, where a file has them
+  bool called = false;  // links nothing: the kernels call bodies that are machine code (compiled_bodies.h)
 };
 
 // Returns a module with the kernels of a mode and mk_pack. The functions that the kernels need are linked
-// from `parts`. Primitives that no part has stay declarations.
+// from `parts`. Functions that no part has stay declarations.
 //
 // Every function except the kernels is internal. No function is bound to the processor that its bitcode was
 // made for. `engines` are those of the GPU, or of the GPU that the emulator imitates. Requires a schedule

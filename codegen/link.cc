@@ -1,5 +1,7 @@
 #include "codegen/link.h"
 
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/Linker/Linker.h>
 
 #include "ir/diag.h"
@@ -31,6 +33,17 @@ void link(llvm::Module& module, std::unique_ptr<llvm::Module> part, Linked what)
   const bool failed = llvm::Linker::linkModules(
       module, std::move(part), what == Linked::kAll ? llvm::Linker::None : llvm::Linker::LinkOnlyNeeded);
   MKC_ASSERT(!failed, "device code does not link");
+}
+
+void decide_tracing(llvm::Module& module, bool traced) {
+  llvm::GlobalVariable* global = module.getNamedGlobal("mk_traced");
+  if (!global) return;
+  for (llvm::User* user : llvm::make_early_inc_range(global->users())) {
+    auto* load = llvm::cast<llvm::LoadInst>(user);
+    load->replaceAllUsesWith(llvm::ConstantInt::getBool(load->getType(), traced));
+    load->eraseFromParent();
+  }
+  global->eraseFromParent();
 }
 
 }  // namespace mkc

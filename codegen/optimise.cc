@@ -14,6 +14,9 @@ constexpr const char* kSimplify =
     "loop(loop-rotate,loop-unroll-full),simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "sccp,instcombine<max-iterations=1;no-verify-fixpoint>,adce,simplifycfg)";
 
+// kDescribe finds out which functions only read memory.
+constexpr const char* kDescribe = "cgscc(function-attrs)";
+
 // kOptimise inlines the bodies and folds values that are constant for the model's sizes.
 constexpr const char* kOptimise =
     "always-inline,globaldce,function("
@@ -49,17 +52,28 @@ void let_bodies_be_inlined(llvm::Module& module, bool inlined) {
   }
 }
 
+void bind(llvm::Module& module, const llvm::TargetMachine& machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+}
+
 }  // namespace
 
 void simplify_bodies(llvm::Module& module) {
   let_bodies_be_inlined(module, false);
   run_pipeline(module, nullptr, kSimplify);
+  run_pipeline(module, nullptr, kDescribe);
   let_bodies_be_inlined(module, true);
 }
 
+void optimise_bodies(llvm::Module& module, llvm::TargetMachine& machine) {
+  bind(module, machine);
+  let_bodies_be_inlined(module, false);
+  run_pipeline(module, &machine, kQuick);
+}
+
 void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
+  bind(module, machine);
   if (quick) let_bodies_be_inlined(module, false);
   run_pipeline(module, &machine, quick ? kQuick : kOptimise);
 }

@@ -40,11 +40,17 @@ std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target, boo
       quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default));
 }
 
+// Tells whether the kernel calls the bodies that were compiled when mkc was built. These write no trace.
+bool calls_bodies(Mode mode, bool quick) {
+  return quick && mode != Mode::kTraced;
+}
+
 std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Schedule& schedule, Mode mode,
                                           const Target& target, llvm::TargetMachine& machine,
                                           bool quick = false) {
   std::unique_ptr<llvm::Module> module =
-      make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines, {target.libraries});
+      make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines,
+                         {.names = target.libraries, .called = calls_bodies(mode, quick)});
   optimise(*module, machine, quick);
   sanitize_threads(*module);
   return module;
@@ -88,6 +94,11 @@ bool is_body_of(const Target& target, const std::string& file) {
   return file.starts_with(target.libraries[0] + "_");
 }
 
+// Returns the object file with those bodies that kernels inline, for kernels that call them.
+std::string called_bodies(const Target& target) {
+  return "called_" + target.libraries[0];
+}
+
 }  // namespace
 
 std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target,
@@ -122,12 +133,15 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
   size_t bytes = kLinkerBytes + object.size() + data_object.size();
+  const std::string called = called_bodies(target);
   for (const Bitcode& body : device_bitcode()) {
-    if (!is_body_of(target, body.name)) continue;
+    if (!is_body_of(target, body.name) && body.name != called) continue;
     bytes += body.bytes.size();
-    arguments.push_back(fmt::format("{}/{}.o", scratch.path, body.name));
-    if (Status status = mkrt::write_file(arguments.back(), std::as_bytes(body.bytes)); !status.ok())
-      return status.error();
+    const std::string file = fmt::format("{}/{}.o", scratch.path, body.name);
+    if (Status status = mkrt::write_file(file, std::as_bytes(body.bytes)); !status.ok()) return status.error();
+    if (body.name == called) arguments.push_back("--start-lib");  // linked where the kernel inlined no bodies
+    arguments.push_back(file);
+    if (body.name == called) arguments.push_back("--end-lib");
   }
   // The linker writes to a mapped file, where a full disk would end the process.
   if (Status room = mkrt::write_file(out, std::vector<std::byte>(bytes)); !room.ok()) return room.error();

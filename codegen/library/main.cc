@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
     if (i == 3) library.setDataLayout(part->getDataLayout());
     mkc::link(library, std::move(part), mkc::Linked::kAll);
   }
+  if (lines) library.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   if (!lines) llvm::StripDebugInfo(library);
   mkc::simplify_bodies(library);
   std::error_code failed;

@@ -1,0 +1,73 @@
+// The build runs this program to make machine code of a library of simplified bodies, which quick code calls:
+// compile TARGET shown|hidden LIBRARY.bc OUT.o [SITES.txt]. Hidden functions stay in the shared object that they are linked
+// into. With SITES.txt the code reports its accesses to the emulator's race detector, and the file gets the source line of
+// each site.
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/DebugInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/FileSystem.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "codegen/link.h"
+#include "codegen/optimise.h"
+#include "codegen/race_hooks.h"
+#include "codegen/targets.h"
+
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> machine_of(const mkc::Target& target) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  llvm::InitializeNativeTargetAsmParser();  // system calls
+  const llvm::Triple triple("x86_64-linux-gnu");
+  std::string error;
+  const llvm::Target* x86 = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!x86) return nullptr;
+  llvm::TargetOptions options;
+  options.FunctionSections = true;  // a shared object keeps what it calls
+  return std::unique_ptr<llvm::TargetMachine>(x86->createTargetMachine(triple, target.cpu, target.features, options,
+                                                                       llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                                       llvm::CodeGenOptLevel::Less));
+}
+
+void hide_functions(llvm::Module& library) {
+  for (llvm::Function& f : library)
+    if (!f.isDeclaration() && !f.hasLocalLinkage()) f.setVisibility(llvm::GlobalValue::HiddenVisibility);
+}
+
+bool write_sites(llvm::Module& library, const char* path) {
+  std::error_code failed;
+  llvm::raw_fd_ostream out(path, failed);
+  for (const std::string& site : mkc::add_race_hooks(library)) out << site << '\n';
+  return !failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) return 2;
+  const mkc::Result<mkc::Target> target = mkc::find_target(argv[1]);
+  if (!target.ok()) return 2;
+  const std::unique_ptr<llvm::TargetMachine> machine = machine_of(target.value());
+  if (!machine) return 2;
+  llvm::LLVMContext context;
+  const auto file = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(argv[3])), argv[3]);
+  const auto library = llvm::cantFail(llvm::parseBitcodeFile(*file, context), argv[3]);
+  mkc::decide_tracing(*library, false);
+  mkc::optimise_bodies(*library, *machine);
+  if (argc > 5 && !write_sites(*library, argv[5])) return 1;
+  llvm::StripDebugInfo(*library);
+  if (std::string_view(argv[2]) == "hidden") {
+    mkc::sanitize_threads(*library);
+    hide_functions(*library);
+  }
+  std::error_code failed;
+  llvm::raw_fd_ostream out(argv[4], failed);
+  llvm::legacy::PassManager passes;
+  if (failed || machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile)) return 1;
+  passes.run(*library);
+  return 0;
+}
