@@ -14,8 +14,8 @@ struct HostBodies {
   std::vector<std::string> sites;  // "file:line", by the site number of race reports
 };
 
-// Returns the bodies, which live as long as the process. The first call loads them. `race` asks for bodies that report
-// their accesses to the race detector. Null: the processor cannot execute them.
+// Returns the bodies, which live as long as the process. The first call loads them. `race` asks for bodies
+// that report their accesses to the race detector. Null: the processor cannot execute them.
 const HostBodies* host_bodies(bool race);
 
 }  // namespace mkc

@@ -51,8 +51,8 @@ struct Object {
   std::vector<std::string> sites;
 };
 
-// Returns the bodies that quick code calls. Null: the kernel inlines its bodies, or compiles them itself, because they
-// are edited, or write a trace.
+// Returns the bodies that quick code calls. Null: the kernel inlines its bodies, or compiles them itself,
+// because they are edited, or write a trace.
 const HostBodies* called_bodies(const HostOptions& options) {
   const bool called = options.quick && !options.edit && options.mode != Mode::kTraced;
   return called ? host_bodies(options.race) : nullptr;
@@ -64,8 +64,9 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
   const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
   // An edit finds the bodies as they were written. The library holds them simplified.
   const std::vector<std::string> parts = options.edit ? host_parts() : std::vector<std::string>{"host"};
-  const std::unique_ptr<llvm::Module> module = make_kernel_module(
-      context, schedule, kinds, options.mode, engines, {parts, options.race || options.edit, called != nullptr});
+  const std::unique_ptr<llvm::Module> module =
+      make_kernel_module(context, schedule, kinds, options.mode, engines,
+                         {parts, options.race || options.edit, called != nullptr});
   if (options.edit) {
     options.edit(*module);
     simplify_bodies(*module);

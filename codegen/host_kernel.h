@@ -25,7 +25,8 @@ struct HostOptions {
       edit{};  // for fault injection: changes the kernel's module before it is optimised
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without{};  // target features that the code does not use: parse_without()
-  // quick suits runs of few steps: code compiles in a sixth of the time and runs two to three times slower.
+  // quick suits race mode and runs of up to 200 steps: the kernel calls bodies that are compiled already
+  // (host_bodies.h).
   bool quick = false;
   Cache cache{};          // holds compiled code; edited kernels are neither looked up nor kept
   std::string program{};  // identity of the compiling program, part of the cache key; "": nothing is kept

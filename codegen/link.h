@@ -13,7 +13,8 @@ enum class Linked { kAll, kNeeded };
 // attributes and its lists of used globals are dropped.
 void link(llvm::Module& module, std::unique_ptr<llvm::Module> part, Linked what);
 
-// Puts a constant for each load of mk_traced (device/tracing.ll), which says whether the kernel writes a trace.
+// Puts a constant for each load of mk_traced (device/tracing.ll), which says whether the kernel writes a
+// trace.
 void decide_tracing(llvm::Module& module, bool traced);
 
 }  // namespace mkc

@@ -95,7 +95,7 @@ bool is_body_of(const Target& target, const std::string& file) {
 }
 
 // Returns the object file with those bodies that kernels inline, for kernels that call them.
-std::string called_bodies(const Target& target) {
+std::string bodies_to_call(const Target& target) {
   return "called_" + target.libraries[0];
 }
 
@@ -133,12 +133,13 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
   size_t bytes = kLinkerBytes + object.size() + data_object.size();
-  const std::string called = called_bodies(target);
+  const std::string called = bodies_to_call(target);
   for (const Bitcode& body : device_bitcode()) {
     if (!is_body_of(target, body.name) && body.name != called) continue;
     bytes += body.bytes.size();
     const std::string file = fmt::format("{}/{}.o", scratch.path, body.name);
-    if (Status status = mkrt::write_file(file, std::as_bytes(body.bytes)); !status.ok()) return status.error();
+    if (Status status = mkrt::write_file(file, std::as_bytes(body.bytes)); !status.ok())
+      return status.error();
     if (body.name == called) arguments.push_back("--start-lib");  // linked where the kernel inlined no bodies
     arguments.push_back(file);
     if (body.name == called) arguments.push_back("--end-lib");

@@ -14,8 +14,8 @@
 namespace mkc {
 
 // Returns the object file of the kernels of a mode. Its symbols are mk_kernel or mk_grid_<kind>, and mk_pack.
-// Requires a placed schedule and a processor's target. `quick` suits runs of few steps: code compiles in half
-// the time, and bodies are the same, but what lies between them is slower.
+// Requires a placed schedule and a processor's target. `quick` suits runs of few steps: the
+// kernel calls bodies that were compiled when mkc was built, for any sizes.
 std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target,
                                              bool quick = false);
 

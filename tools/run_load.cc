@@ -14,7 +14,7 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kQuickTokens = 30;             // new tokens of a text up to which HostOptions::quick pays
+constexpr uint32_t kQuickTokens = 200;            // new tokens of a text up to which HostOptions::quick pays
 constexpr std::string_view kPlacePass = "place";  // the pass that makes a schedule
 
 // Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
@@ -68,7 +68,7 @@ Status load_for_emulator(const RunArguments& a, Compilation& c, const PassObserv
   if (Status status = run_passes(c, "", observer); !status.ok()) return status;
   HostOptions options;
   options.race = a.race;
-  options.quick = is_short(a);
+  options.quick = a.race || is_short(a);
   options.cache = default_cache();
   Result<HostArtefact> host = build_for_emulator(c, options);
   if (!host.ok()) return host.error();

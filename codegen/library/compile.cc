@@ -1,7 +1,7 @@
 // The build runs this program to make machine code of a library of simplified bodies, which quick code calls:
-// compile TARGET shown|hidden LIBRARY.bc OUT.o [SITES.txt]. Hidden functions stay in the shared object that they are linked
-// into. With SITES.txt the code reports its accesses to the emulator's race detector, and the file gets the source line of
-// each site.
+// compile TARGET shown|hidden LIBRARY.bc OUT.o [SITES.txt]. Hidden functions stay in the shared object that
+// they are linked into. With SITES.txt the code reports its accesses to the emulator's race detector, and the
+// file gets the source line of each site.
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -18,7 +18,7 @@
 
 namespace {
 
-std::unique_ptr<llvm::TargetMachine> machine_of(const mkc::Target& target) {
+std::unique_ptr<llvm::TargetMachine> machine_of(const mkc::Target& target, llvm::CodeGenOptLevel level) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   llvm::InitializeNativeTargetAsmParser();  // system calls
@@ -28,9 +28,8 @@ std::unique_ptr<llvm::TargetMachine> machine_of(const mkc::Target& target) {
   if (!x86) return nullptr;
   llvm::TargetOptions options;
   options.FunctionSections = true;  // a shared object keeps what it calls
-  return std::unique_ptr<llvm::TargetMachine>(x86->createTargetMachine(triple, target.cpu, target.features, options,
-                                                                       llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                                                       llvm::CodeGenOptLevel::Less));
+  return std::unique_ptr<llvm::TargetMachine>(x86->createTargetMachine(
+      triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
 }
 
 void hide_functions(llvm::Module& library) {
@@ -51,14 +50,17 @@ int main(int argc, char** argv) {
   if (argc < 5) return 2;
   const mkc::Result<mkc::Target> target = mkc::find_target(argv[1]);
   if (!target.ok()) return 2;
-  const std::unique_ptr<llvm::TargetMachine> machine = machine_of(target.value());
+  const char* sites = argc > 5 ? argv[5] : nullptr;
+  // The race detector takes most of a run's time, so that faster code would save little of it.
+  const std::unique_ptr<llvm::TargetMachine> machine =
+      machine_of(target.value(), sites ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
   if (!machine) return 2;
   llvm::LLVMContext context;
   const auto file = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(argv[3])), argv[3]);
   const auto library = llvm::cantFail(llvm::parseBitcodeFile(*file, context), argv[3]);
   mkc::decide_tracing(*library, false);
   mkc::optimise_bodies(*library, *machine);
-  if (argc > 5 && !write_sites(*library, argv[5])) return 1;
+  if (sites && !write_sites(*library, sites)) return 1;
   llvm::StripDebugInfo(*library);
   if (std::string_view(argv[2]) == "hidden") {
     mkc::sanitize_threads(*library);
@@ -67,7 +69,8 @@ int main(int argc, char** argv) {
   std::error_code failed;
   llvm::raw_fd_ostream out(argv[4], failed);
   llvm::legacy::PassManager passes;
-  if (failed || machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile)) return 1;
+  if (failed || machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return 1;
   passes.run(*library);
   return 0;
 }

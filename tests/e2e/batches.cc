@@ -163,7 +163,7 @@ TEST_CASE("ragged batches match float64 in every family, page size and form of t
     const Shape shape = small(families[n], Type::kF32);
     const reference::Model model = reference::random_model(shape, 31);
     const bool last = n + 1 == std::size(families);
-    const Model compiled(model, {.workers = 3, .max_tokens = 40, .max_requests = 6, .quick = !last});
+    const Model compiled(model, {.workers = 3, .max_tokens = 40, .max_requests = 6});
     // The lengths lie around the edges of pages and of groups of tokens.
     const std::vector<Sequence> fed = random_sequences({1, 15, 16, 17, 33, 65}, shape.vocab);
     std::vector<std::vector<std::vector<double>>> exact;
@@ -187,7 +187,7 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
     shape.window = window;
     shape.layers = 1;
     const reference::Model model = reference::random_model(shape, 37);
-    const Model compiled(model, {.workers = 5, .max_tokens = 130, .max_requests = 8, .quick = false});
+    const Model compiled(model, {.workers = 5, .max_tokens = 130, .max_requests = 8});
     std::vector<Sequence> sequences = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
     feed(compiled, sequences, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
     for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
@@ -260,7 +260,6 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
     const bool short_only = !test::on_processor() && shape.family == "qwen3_moe";
     const std::vector<size_t> lengths{3, 20, 9, short_only ? 31u : 258u};
     Build build{3, true, false, 48, 4};
-    build.quick = false;
     const Model compiled(model, build);
     std::vector<Sequence> alone = random_sequences(lengths, shape.vocab);
     for (Sequence& s : alone) {
@@ -277,7 +276,6 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
       CHECK(same_bits(together, alone));
     }
     build.workers = 7;
-    build.quick = true;  // these are few steps
     std::vector<Sequence> together = random_sequences(lengths, shape.vocab);
     feed(Model(model, build), together, {32, 0, mkrt::CacheForm::kNhd}, 9, 5);
     CHECK(same_bits(together, alone));

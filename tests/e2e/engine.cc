@@ -88,8 +88,8 @@ TEST_CASE("requests that read pages of others get the tokens that each gets alon
     reference::Shape shape;
     shape.type = c.type;
     const reference::Model weights = reference::random_model(shape, 31);
-    const Model model(weights, {.workers = 3, .race = c.race, .quick = c.race});
-    const Model without_race(weights, {.workers = 3, .quick = false});  // its bits are the same
+    const Model model(weights, {.workers = 3, .race = c.race});
+    const Model without_race(weights, {.workers = 3});  // its bits are the same
     mkrt::SessionOptions options;
     options.cache.pages = c.pages;
     test::Opened opened = model.open(options);

@@ -91,8 +91,7 @@ TEST_CASE(
                                   .race = mode == Mode::kMegakernel,
                                   .max_tokens = 8,
                                   .context = kContext,
-                                  .mode = mode,
-                                  .quick = false});
+                                  .mode = mode});
     CHECK(part_of(model, alone) == kKvTilePositions);
     CHECK(part_of(model, beside) == kKvChunkTiles * kKvTilePositions);
     const std::vector<float> expected = run(model, alone).logits, found = run(model, beside).logits;
@@ -101,8 +100,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a launch whose contexts outgrow their slots goes on with larger parts") {
-  const Model model =
-      model_of({.workers = 3, .max_tokens = 2, .max_requests = 2, .context = kContext, .quick = false});
+  const Model model = model_of({.workers = 3, .max_tokens = 2, .max_requests = 2, .context = kContext});
   CHECK(part_of(model, {{1, kFine}, {1, kFine}}) == kKvTilePositions);
   CHECK(part_of(model, {{1, kFine + 1}, {1, kFine}}) == kKvChunkTiles * kKvTilePositions);
   const mkrt::StepResult together = run(model, {{1, kFine - 1, 4}, {1, kFine - 3, 4}}).sampled,
