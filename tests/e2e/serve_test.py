@@ -173,6 +173,7 @@ class ServeTest(ServerCase):
                 headers = {} if given is None else {"Authorization": given}
                 self.is_error(server.post(COMPLETIONS, {"prompt": "x"}, headers), 401, "authentication_error", "Bearer KEY")
                 self.is_error(server.get("/v1/models", headers), 401, "authentication_error")
+                self.is_error(server.get("/v1/models/m", headers), 401, "authentication_error")
             self.assertEqual(server.get("/v1/models", {"Authorization": "Bearer secret"})[0], 200)
             self.assertEqual((server.get("/health")[0], server.get("/metrics")[0]), (200, 200))
 
