@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "frontend/fields.h"
@@ -44,17 +43,10 @@ std::string stored_type(const CheckpointTensor& tensor) {
   return mkrt::weight_format(*find_weight_type(tensor.dtype)).stored;
 }
 
-// Tells whether the bytes are equal. Pieces of long contents are compared, so that no start reads them whole.
-// Pieces are at most 1/256 of the content apart, and matrices of different models differ in each piece.
+// Tells whether all bytes are equal. Heads and embeddings may differ in a few rows, such as those of added
+// tokens. Two tensors of 300 MB each took 55 ms from memory and 0.3 s from disk (Intel Xeon, 2026-11-27).
 bool same_content(std::span<const std::byte> a, std::span<const std::byte> b) {
-  constexpr size_t kPieces = 256, kPieceBytes = 4096;
-  if (a.size() != b.size()) return false;
-  const size_t apart = std::max(kPieceBytes, a.size() / kPieces);
-  for (size_t at = 0; at < a.size(); at += apart) {
-    const size_t bytes = std::min(kPieceBytes, a.size() - at);
-    if (std::memcmp(a.data() + at, b.data() + at, bytes) != 0) return false;
-  }
-  return true;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 }  // namespace

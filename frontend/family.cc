@@ -93,7 +93,8 @@ Status read_rope(const Document& document, Family& family) {
   const Node* node = find(document.root, "rope");
   if (!node) return {};
   MKC_TRY_STATUS(
-      check_keys(document, *node, "rope", {"name", "dim", "theta", "parameters", "original_context"}));
+      check_keys(document, *node, "rope",
+                 {"name", "dim", "theta", "parameters", "default_parameters", "original_context"}));
   RopeDecl rope;
   rope.place = node->place;
   MKC_TRY(name, required_field(document, *node, "rope", "name", Kind::kString));
@@ -106,6 +107,8 @@ Status read_rope(const Document& document, Family& family) {
   MKC_TRY(original, optional_formula(document, *node, "original_context"));
   rope.parameters = parameters;
   rope.original_context = original;
+  MKC_TRY(defaults, optional_field(document, *node, "default_parameters", Kind::kMap));
+  if (defaults) rope.default_parameters = *defaults;
   family.rope = std::move(rope);
   return {};
 }

@@ -38,6 +38,7 @@ struct RopeDecl {
   Formula dim, theta;
   std::optional<Formula> parameters;        // the config's map of RoPE scaling; none or null: no scaling
   std::optional<Formula> original_context;  // context before scaling; used if the map gives none
+  std::optional<Node> default_parameters;   // a map in place of one that the config does not have
   Place place;
   bool operator==(const RopeDecl&) const = default;
 };

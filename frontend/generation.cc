@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 #include "frontend/json.h"
 #include "frontend/source.h"
@@ -13,15 +12,6 @@ namespace mkc {
 namespace {
 
 using Kind = Node::Kind;
-
-// Returns the JSON document of a file, or nothing if there is no such file.
-Result<std::optional<Document>> read_optional(const std::string& path) {
-  std::error_code failed;
-  if (!std::filesystem::exists(path, failed)) return std::optional<Document>();
-  MKC_TRY(source, read_source(path));
-  MKC_TRY(document, parse_json(std::move(source)));
-  return std::optional(std::move(document));
-}
 
 // Returns the ids of a key: null or missing (no id), one id, or a list.
 Result<std::vector<int32_t>> token_ids(const Document& document, std::string_view key) {
@@ -150,7 +140,7 @@ Status read_sampling(const Document& document, GenerationDefaults& to) {
 
 Result<GenerationDefaults> read_generation(const std::string& directory, const Document& config) {
   GenerationDefaults defaults;
-  MKC_TRY(generation, read_optional(directory + "/generation_config.json"));
+  MKC_TRY(generation, read_optional_json(directory + "/generation_config.json"));
   if (generation) {
     MKC_TRY(ids, token_ids(*generation, "eos_token_id"));
     add_once(defaults.end_ids, ids);
@@ -159,7 +149,7 @@ Result<GenerationDefaults> read_generation(const std::string& directory, const D
   }
   MKC_TRY(of_config, token_ids(config, "eos_token_id"));
   add_once(defaults.end_ids, of_config);
-  MKC_TRY(tokenizer, read_optional(directory + "/tokenizer_config.json"));
+  MKC_TRY(tokenizer, read_optional_json(directory + "/tokenizer_config.json"));
   if (tokenizer) add_once(defaults.end_ids, end_of_turn(*tokenizer));
   MKC_TRY(begin, token_ids(config, "bos_token_id"));
   if (!begin.empty()) defaults.begin_id = begin[0];

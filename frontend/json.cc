@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 namespace mkc {
@@ -160,6 +160,15 @@ Result<Document> parse_json(Source source) {
   const bool parsed = nlohmann::json::sax_parse(first, last, &builder);
   if (!parsed) return builder.error.value_or(error_at({source.path}, "is not JSON"));
   return Document{std::move(source), std::move(builder.root)};
+}
+
+Result<std::optional<Document>> read_optional_json(const std::string& path) {
+  std::error_code failed;
+  // The reader of a path that cannot be followed reports the error.
+  if (!std::filesystem::exists(path, failed) && !failed) return std::optional<Document>();
+  MKC_TRY(source, read_source(path));
+  MKC_TRY(document, parse_json(std::move(source)));
+  return std::optional(std::move(document));
 }
 
 }  // namespace mkc

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "frontend/formula.h"
 #include "frontend/json.h"
@@ -208,11 +207,9 @@ bool asks_for_fp8(const Document& config, const std::string& at, const std::stri
 
 // Reads hf_quant_config.json, which ModelOpt writes.
 Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
-  const std::string path = directory + "/hf_quant_config.json";
-  std::error_code failed;
-  if (!std::filesystem::exists(path, failed) && !failed) return std::optional<Quantization>();
-  MKC_TRY(source, read_source(path));
-  MKC_TRY(document, parse_json(std::move(source)));
+  MKC_TRY(found, read_optional_json(directory + "/hf_quant_config.json"));
+  if (!found) return std::optional<Quantization>();
+  const Document& document = *found;
   MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
   Quantization quantization;
   quantization.fp8_activations = asks_for_fp8(document, std::string(kModelopt) + ".", "modelopt");

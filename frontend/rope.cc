@@ -13,34 +13,36 @@ namespace {
 
 using Kind = Node::Kind;
 
-// The config's map of RoPE parameters, or null if there is none.
+// The config's map of RoPE parameters, or else the family's. Null: there is none.
 struct Parameters {
   const RopeDecl& rope;
   const Scope& scope;
   Node map;
+  const Document* document;  // which has the map
 
   const Node* find_value(const std::string& key) const {
     const Node* node = find(map, key);
     return node && !node->is(Kind::kNull) ? node : nullptr;
   }
   Error wrong(const std::string& key, const Node& node, const std::string& expected) const {
-    return scope.config->error(
-        node.place, fmt::format("{}.{} is {}, expected {}", map.path, key, describe(node), expected));
+    return document->error(node.place,
+                           fmt::format("{}.{} is {}, expected {}", map.path, key, describe(node), expected));
   }
   // Returns a number above 0, or `fallback` if the config has none. Errors: a missing value without fallback,
   // any other value.
   Result<double> positive(const std::string& key, std::optional<double> fallback = {}) const {
     const Node* node = find_value(key);
     if (!node && fallback) return *fallback;
+    if (!node && document == scope.family)
+      return document->error(map.place, fmt::format("missing key \"{}\" in {}", key, map.path));
     if (!node) return missing_key(scope, fmt::format("{}.{}", map.path, key), rope.parameters->place);
-    return positive_number(*node, fmt::format("{}.{}", map.path, key));
+    return positive_number(*document, *node, fmt::format("{}.{}", map.path, key));
   }
-  Result<double> positive_number(const Node& node, const std::string& path) const {
+  static Result<double> positive_number(const Document& of, const Node& node, const std::string& path) {
     const bool above = node.is_number() && node.number() > 0 && std::isfinite(node.number());
     if (above) return node.number();
     const char* expected = node.is_number() ? "more than 0" : "a float";
-    return scope.config->error(node.place,
-                               fmt::format("{} is {}, expected {}", path, describe(node), expected));
+    return of.error(node.place, fmt::format("{} is {}, expected {}", path, describe(node), expected));
   }
   Result<bool> boolean(const std::string& key, bool fallback) const {
     const Node* node = find(map, key);
@@ -59,7 +61,7 @@ struct Parameters {
       return scope.config->error(
           outside->place, fmt::format("{} is {}, but {}.{} is {}", key, describe(*outside), map.path, key,
                                       describe(*inside)));
-    if (!inside && outside) return positive_number(*outside, key);
+    if (!inside && outside) return positive_number(*scope.config, *outside, key);
     if (inside || !rope.original_context) return positive(key);
     MKC_TRY(fallback, evaluate_int(*rope.original_context, scope));
     return positive(key, static_cast<double>(fallback));
@@ -67,10 +69,15 @@ struct Parameters {
 };
 
 Result<Parameters> parameters_of(const RopeDecl& rope, const Scope& scope) {
-  Parameters parameters{rope, scope, null_node()};
+  Parameters parameters{rope, scope, null_node(), scope.config};
   if (rope.parameters) {
     MKC_TRY(map, evaluate(*rope.parameters, scope));
     parameters.map = map;
+  }
+  if (parameters.map.is(Kind::kNull) && rope.default_parameters) {
+    parameters.map = *rope.default_parameters;
+    parameters.map.path = "default_parameters";
+    parameters.document = scope.family;
   }
   const Node& map = parameters.map;
   if (map.is(Kind::kMap) || map.is(Kind::kNull)) return parameters;
@@ -95,7 +102,7 @@ Result<std::string> rope_type_of(const Parameters& p) {
     add({"factor", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate"});
   if (node && (!node->is(Kind::kString) || (keys.size() == 5 && type != "default")))
     return p.wrong(key, *node, "\"default\", \"linear\", \"dynamic\", \"llama3\" or \"yarn\"");
-  if (!p.map.is(Kind::kNull)) MKC_TRY_STATUS(check_keys(*p.scope.config, p.map, p.map.path, keys));
+  if (!p.map.is(Kind::kNull)) MKC_TRY_STATUS(check_keys(*p.document, p.map, p.map.path, keys));
   return type;
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "runtime/base/file_kind.h"
 #include "tools/hub_cache.h"
 
@@ -88,7 +89,9 @@ bool is_of_checkpoints(const fs::path& file) {
 Status check_output(const std::string& path, const ModelRequest& model,
                     const std::vector<std::string>& inputs) {
   std::error_code failed;
-  if (path.empty() || path == "-" || !fs::is_regular_file(path, failed)) return {};
+  if (path.empty() || path == "-") return {};
+  MKC_TRY_STATUS(mkrt::check_writable(path));
+  if (!fs::is_regular_file(path, failed)) return {};
   std::vector<fs::path> sources{model.model};
   if (const Result<std::string> found = find_model(model.model); found.ok())
     if (const Result<CompileRequest> request = read_request(found.value(), model.options); request.ok())

@@ -308,9 +308,12 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
                              c.machine.target, c.request.target)};
   if (Status status = check_for_machine(c.request, c.machine); !status.ok()) return status.error();
   const std::string& directory = c.request.checkpoint;
-  std::error_code ignored;
-  if (weights || std::filesystem::exists(directory + "/model.safetensors", ignored) ||
-      std::filesystem::exists(directory + "/model.safetensors.index.json", ignored)) {
+  // The reader of a path that cannot be followed reports the error.
+  const auto has = [&](const char* name) {
+    std::error_code failed;
+    return std::filesystem::exists(directory + name, failed) || failed;
+  };
+  if (weights || has("/model.safetensors") || has("/model.safetensors.index.json")) {
     mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(directory);
     if (!checkpoint.ok()) return checkpoint.error();
     c.checkpoint = std::move(checkpoint.value());

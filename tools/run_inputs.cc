@@ -82,8 +82,8 @@ Result<GenerationDefaults> read_defaults(const std::string& directory) {
 
 Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {
   const std::string path = directory + "/tokenizer.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
+  std::error_code failed, ignored;
+  if (!std::filesystem::exists(path, failed) && !failed) {
     if (text.empty()) return std::optional<mkrt::Tokenizer>();
     const bool has_model = std::filesystem::exists(directory + "/tokenizer.model", ignored);
     return Error{fmt::format("{}: error: has no tokenizer.json{}, expected one for {}", directory,

@@ -64,7 +64,8 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
 }
 
 // drain_groups() drains a block's stages strip by strip, since a format with groups has sums of its own for
-// each group. The last strip of a tile that uses a k-step's activations loads those of the next tile.
+// each group. The last strip of a tile that uses a k-step's activations loads those of the next tile, if
+// there is one.
 template <class W, class Sum, u32 Stages, class In, class Done>
 MK_INLINE void drain_groups(Worker& w, const ProductArgs& a, const In& in, const WarpKSlice& share,
                             const Done& done) {
@@ -79,18 +80,18 @@ MK_INLINE void drain_groups(Worker& w, const ProductArgs& a, const In& in, const
   Shape::template load<Sum>(w.lane(), rows, Shape::col(a, share.k_slice, 0), Shape::steps(a, 0), x);
   MK_ROLLED
   for (u32 tile = 0; tile < a.tiles; ++tile) {
-    const u32 steps = Shape::steps(a, tile), next = min(tile + 1, a.tiles - 1);
-    const u32 next_col = Shape::col(a, share.k_slice, next), next_steps = Shape::steps(a, next);
+    const u32 steps = Shape::steps(a, tile);
+    const u32 next_col = Shape::col(a, share.k_slice, tile + 1), next_steps = Shape::steps(a, tile + 1);
     MK_ROLLED
     for (u32 strip = 0; strip < share.stages; ++strip) {
       AS3 const Words* stage =
           (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
-      const bool last = strip + 1 == share.strips;
+      const bool loads_next = strip + 1 == share.strips && tile + 1 < a.tiles;
       add_groups<W>(
           w.lane(), stage, steps, mine, strip, sums, [&](u32 i) { return x[i]; },
           [&](u32 i) {
-            if (last)
+            if (loads_next)
               x[i] = Sum::load(w.lane(), rows, next_col + (i < next_steps ? i * Shape::step_cols : 0), 0);
           });
       if (mine != 0 && tile + 1 == a.tiles) scale_rows<W>(w.lane(), stage, steps, strip, sums);

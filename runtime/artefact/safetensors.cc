@@ -187,6 +187,12 @@ Status sort_by_name(std::vector<StoredTensor>& tensors) {
   return {};
 }
 
+// Tells whether something has the path. The reader of a path that cannot be followed reports the error.
+bool may_be_there(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::exists(path, failed) || failed;
+}
+
 }  // namespace
 
 const StoredTensor* Checkpoint::find(std::string_view name) const {
@@ -200,11 +206,10 @@ Result<Checkpoint> open_checkpoint(const std::string& directory) {
   if (const Result<MappedFile> config = map_file(directory + "/config.json"); config.ok())
     checkpoint.config = config.value();
   const std::string single = directory + "/model.safetensors", sharded = single + ".index.json";
-  std::error_code ignored;
-  const bool is_there = std::filesystem::exists(single, ignored) || std::filesystem::exists(sharded, ignored);
-  if (const std::string other = foreign_weights(directory); !is_there && !other.empty())
+  const bool has_single = may_be_there(single), has_sharded = may_be_there(sharded);
+  if (const std::string other = foreign_weights(directory); !has_single && !has_sharded && !other.empty())
     return Error{fmt::format("{}: error: has no model.safetensors, but {}", directory, other)};
-  if (std::filesystem::exists(single, ignored) || !std::filesystem::exists(sharded, ignored)) {
+  if (has_single || !has_sharded) {
     if (Status added = add_file(checkpoint, single); !added.ok()) return added.error();
     if (Status sorted = sort_by_name(checkpoint.tensors); !sorted.ok()) return sorted.error();
     return checkpoint;

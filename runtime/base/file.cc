@@ -163,4 +163,15 @@ Status write_file(const std::string& path, std::span<const std::byte> bytes) {
   return file.commit();
 }
 
+Status check_writable(const std::string& path) {
+  struct stat there;
+  const bool exists = stat(path.c_str(), &there) == 0;
+  if (exists && S_ISDIR(there.st_mode)) return system_error(path, "cannot write", EISDIR);
+  if (exists && !S_ISREG(there.st_mode)) return {};
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash) + "/.";
+  return access(folder.c_str(), W_OK | X_OK) == 0 ? Status()
+                                                  : Status(system_error(path, "cannot create", errno));
+}
+
 }  // namespace mkrt

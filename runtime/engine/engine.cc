@@ -111,7 +111,10 @@ Status Engine::step() {
 }
 
 Status Engine::check() {
-  return fault_ ? Status(*fault_) : go_on(stepper_->check());
+  if (!fault_) return go_on(stepper_->check());
+  if (!stepper_->recover().ok()) return *fault_;
+  start_over(*std::exchange(fault_, {}));
+  return {};
 }
 
 // Recovers from an error of the stepper, or ends all requests with it.

@@ -22,7 +22,8 @@ class Stepper {
   // Feeds the rows of every request and samples. The pages already hold keys and values of earlier positions.
   // The engine feeds nothing after an error, unless recover() succeeds.
   virtual Status step(const Batch& batch, StepResult& result) = 0;
-  // Makes steps possible again after an error, with pages that hold nothing. Error: they stay impossible.
+  // Makes steps possible again after an error, with pages that hold nothing. Error: they are impossible for
+  // now; a later call may succeed.
   virtual Status recover() { return Error{"steps are impossible after an error"}; }
   // Tells whether a step is possible, without running one. Errors: those of step() that are known already.
   virtual Status check() { return {}; }
@@ -71,11 +72,13 @@ class Engine {
   // After an error of which the stepper recovers, the running requests are fed again from their first token.
   // A request that was running in kMaxLosses errors since its last token ends with the error.
   //
-  // Errors: the stepper's, if it does not recover. Such an error ends all requests and every later one.
+  // Errors: the stepper's, if it does not recover. Such an error ends all requests, and every later one until
+  // check() succeeds.
   Status step();
 
   // Asks the stepper whether steps are possible while no launch runs, and goes on after an error as step()
-  // does. Errors: those of step().
+  // does. An error that ended all requests is over once the stepper recovers in a later call. Errors: those
+  // of step().
   Status check();
 
   bool idle() const { return roster_.running.empty() && roster_.waiting.empty() && later_.empty(); }

@@ -25,7 +25,10 @@ def program():
 
 def pipe():
     """Returns the two ends of a pipe, both above the numbers that Chromium reads and writes."""
-    return [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in os.pipe()]
+    low = os.pipe()
+    high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low]
+    os.close(low[0]), os.close(low[1])
+    return high
 
 
 class Browser:
@@ -56,10 +59,14 @@ class Browser:
         self.resize(width, height, scale)
 
     def close(self):
-        self.process.kill()
-        self.process.wait(timeout=LIMIT_S)
+        """Ends the browser. A browser that is killed leaves processes, which write their profile again."""
         os.close(self.inp), os.close(self.out)
-        shutil.rmtree(self.profile, ignore_errors=True)
+        try:
+            self.process.wait(timeout=LIMIT_S)  # a browser ends with its pipes
+        finally:
+            self.process.kill()
+            self.process.wait(timeout=LIMIT_S)
+        shutil.rmtree(self.profile)
 
     def call(self, method, **parameters):
         """Calls a method of the protocol and returns its result."""

@@ -33,12 +33,12 @@ class OpenAiTest(ServerCase):
         shutil.copytree(TINY, cls.folder / "chat")
         (cls.folder / "chat" / "chat_template.jinja").write_text("{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}")
         (cls.folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|begin_of_text|>"}))
-        cls.server = Server([MKC, "serve", cls.folder / "chat", "--device", "cpu", "--port", 0, "--served-model-name", "tiny", "--api-key",
+        cls.server = Server([MKC, "serve", cls.folder / "chat", "--device", "cpu", "--port", 0, "--served-model-name", "org/tiny", "--api-key",
                              "secret"], "stderr", env=ENV)
         cls.client = openai.OpenAI(base_url=f"http://127.0.0.1:{cls.server.port}/v1", api_key="secret", max_retries=0)
         # A chat of this template is the prompt itself, so that answers can be held against each other.
-        cls.chat = {"model": "tiny", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 20, "temperature": 0}
-        cls.text = {"model": "tiny", "prompt": PROMPT, "max_tokens": 20, "temperature": 0}
+        cls.chat = {"model": "org/tiny", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 20, "temperature": 0}
+        cls.text = {"model": "org/tiny", "prompt": PROMPT, "max_tokens": 20, "temperature": 0}
 
     @classmethod
     def tearDownClass(cls):
@@ -47,7 +47,8 @@ class OpenAiTest(ServerCase):
         shutil.rmtree(cls.folder)
 
     def test_models(self):
-        self.assertEqual([(m.id, m.owned_by) for m in self.client.models.list()], [("tiny", "mkc")])
+        self.assertEqual([(m.id, m.owned_by) for m in self.client.models.list()], [("org/tiny", "mkc")])
+        self.assertEqual((self.client.models.retrieve("org/tiny").id, self.client.models.retrieve("org/tiny").owned_by), ("org/tiny", "mkc"))
 
     def test_chats_and_completions(self):
         answer, text = self.client.chat.completions.create(**self.chat), self.client.completions.create(**self.text)
@@ -89,6 +90,7 @@ class OpenAiTest(ServerCase):
         for call, kind, message in (
                 (lambda: other.models.list(), openai.AuthenticationError, "API key"),
                 (lambda: self.client.completions.create(**{**self.text, "model": "none"}), openai.NotFoundError, "none"),
+                (lambda: self.client.models.retrieve("org/none"), openai.NotFoundError, "org/none"),
                 (lambda: self.client.completions.create(**{**self.text, "temperature": -1}), openai.BadRequestError, "temperature"),
                 (lambda: self.client.chat.completions.create(**self.chat, response_format={"type": "json_object"}), openai.BadRequestError,
                  "response_format"),

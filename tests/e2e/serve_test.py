@@ -173,6 +173,7 @@ class ServeTest(ServerCase):
                 headers = {} if given is None else {"Authorization": given}
                 self.is_error(server.post(COMPLETIONS, {"prompt": "x"}, headers), 401, "authentication_error", "Bearer KEY")
                 self.is_error(server.get("/v1/models", headers), 401, "authentication_error")
+                self.is_error(server.get("/v1/models/m", headers), 401, "authentication_error")
             self.assertEqual(server.get("/v1/models", {"Authorization": "Bearer secret"})[0], 200)
             self.assertEqual((server.get("/health")[0], server.get("/metrics")[0]), (200, 200))
 
@@ -328,14 +329,19 @@ class ServeTest(ServerCase):
         shutil.copytree(TINY, folder / "model")
         arguments, options = serve(model=folder / "model")
         server = self.start(*arguments, **options)
-        device = self.device_of(server)
-        (folder / "model" / "config.json").unlink()
+        device, expected = self.device_of(server), self.text_of(server)
+        (folder / "model" / "config.json").rename(folder / "config.json")
         os.kill(device, signal.SIGKILL)
         for _ in range(2):
             self.is_error(server.post(COMPLETIONS, {"prompt": PROMPT}), 500, "device_error", "the device's process was ended by signal 9")
         status, health = server.get("/health")
         self.assertEqual((status, health["status"], health["steps_make_progress"]), (503, "device_error", False))
         self.assertTrue(any("config.json" in line for line in server.lines), server.lines)
+        # A later start succeeds, and nobody has to restart the server.
+        (folder / "config.json").rename(folder / "model" / "config.json")
+        server.until(lambda: server.get("/health")[0] == 200)
+        self.assertEqual(self.text_of(server), expected)
+        self.assertEqual(server.metric("mkc_device_restarts_total"), 1)
 
     def test_traces_of_launches(self):
         """A trace is that of the last launch, which mkc trace takes. A device that is gone gives an error, and comes back."""

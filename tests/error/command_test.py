@@ -141,10 +141,13 @@ class CommandTest(Command):
         self.refuses("model/tokenizer.json: error: not a regular file\n", "run", model, "--prompt", "x")
 
     def test_links_without_end_are_refused(self):
-        model = self.checkpoint()
-        link = model / "hf_quant_config.json"
-        link.symlink_to(link.name)
-        self.refuses("model/hf_quant_config.json: error: cannot be read: Too many levels of symbolic links\n", "explain", model)
+        for name in ("generation_config.json", "tokenizer_config.json", "hf_quant_config.json", "tokenizer.json", "model.safetensors"):
+            link = self.checkpoint() / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(name)
+            fault = "cannot be read" if "config" in name else "cannot open"
+            self.refuses(f"model/{name}: error: {fault}: Too many levels of symbolic links\n", "run", link.parent, "--prompt-ids", 1)
+        self.refuses("model/model.safetensors: error: cannot open: Too many levels of symbolic links\n", "explain", link.parent)
 
     def test_safetensors(self):
         name = "model.layers.0.mlp.up_proj.weight"

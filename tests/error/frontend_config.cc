@@ -42,7 +42,7 @@ TEST_CASE("what changes the computation and is not implemented is refused") {
   CHECK(changed("\"silu\"", "\"relu\"") ==
         kFile +
             ":4:3: error: hidden_act is \"relu\", the llama family supports "
-            "\"silu\" or \"gelu\" or \"gelu_new\" or \"gelu_pytorch_tanh\"");
+            "\"silu\" or \"swish\" or \"gelu\" or \"gelu_new\" or \"gelu_pytorch_tanh\"");
   CHECK(changed("\"hidden_act\"", "\"final_logit_softcapping\": 30.0, \"hidden_act\"") ==
         kFile +
             ":4:3: error: final_logit_softcapping is 30: the llama family does not read it, and it would "

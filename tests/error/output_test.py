@@ -185,6 +185,16 @@ class OutputTest(Command):
         for _ in range(2):
             self.assertEqual(self.mkc("compile", "model", "--emit", "ptx", "-o", "model/a.ptx")[0], 0)
 
+    def test_outputs_that_cannot_be_written_are_refused_before_any_work(self):
+        """The checkpoint is broken, and nobody reads it before the output's fault is known."""
+        model = self.checkpoint(data=lambda body: body[:-1])
+        (self.dir / "folder").mkdir()
+        for command in (("run", model, "--prompt-ids", 1, "--device", "cpu", "--logits-out"), ("compile", model, "-o"),
+                        ("run", model, "--prompt-ids", 1, "--device", "cpu", "--trace"), ("simulate", model, "--trace"),
+                        ("report", model, "-o"), ("trace", model, "none.json", "-o")):
+            self.refuses("folder: error: cannot write: Is a directory\n", *command, "folder")
+            self.refuses("none/l.npy: error: cannot create: No such file or directory\n", *command, "none/l.npy")
+
     def test_nothing_is_left_where_a_signal_ends_it(self):
         """An assembler that never ends stands in for NVIDIA's."""
         slow = self.dir / "bin" / "ptxas"

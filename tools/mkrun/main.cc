@@ -215,6 +215,8 @@ Result<std::unique_ptr<Device>> open_device(const Arguments& a, const Manifest& 
 }
 
 Status work(const Arguments& a) {
+  for (const std::string& output : {a.logits_out, a.trace})
+    if (Status status = output.empty() ? Status() : check_writable(output); !status.ok()) return status;
   const Result<Artefact> artefact = load_artefact(a.artefact, a.seal);
   if (!artefact.ok()) return artefact.error();
   const Result<std::unique_ptr<Device>> device = open_device(a, artefact.value().manifest);

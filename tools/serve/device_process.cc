@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kEndLimit{2000};  // for a process whose link is closed
 constexpr std::chrono::milliseconds kNoLimit{std::chrono::hours(24)};
-constexpr std::chrono::milliseconds kPause{200};  // before a start that follows a failed one
-constexpr std::chrono::milliseconds kLook{50};    // from one look at stop() to the next
+constexpr std::chrono::milliseconds kLongestWait{60'000};  // before a start that follows failed ones
+constexpr std::chrono::milliseconds kLook{50};             // from one look at stop() to the next
 
 // The process has these file descriptors beside the standard streams.
 constexpr int kSocket = 3, kMemory = 4, kFirstClosed = 5;
@@ -128,9 +128,14 @@ Status DeviceProcess::await_ready() {
 
 Status DeviceProcess::start() {
   if (Status status = launch(); !status.ok()) return status;
-  Status status = await_ready();
-  if (!status.ok()) end();
-  return status;
+  if (Status status = await_ready(); !status.ok()) {
+    end();
+    return status;
+  }
+  if (!limits_) limits_ = ready_.limits;
+  if (ready_.limits == *limits_) return {};
+  end();
+  return device_error("has come back with other limits");
 }
 
 // Sends a message, and waits for its answer. After an error the process answers nothing more.
@@ -178,18 +183,31 @@ Status DeviceProcess::check() {
   return device_error(end());
 }
 
-Status DeviceProcess::recover() {
-  const mkrt::BatchLimits before = ready_.limits;
-  Status status;
-  for (uint32_t i = 0; i < options_.max_starts; ++i) {
-    if (stopped_) return device_error("is stopped");
-    if (process_ > 0) kill(process_, SIGKILL);  // it may hang
-    end();
-    if (i > 0) std::this_thread::sleep_for(kPause);
+// Ends the process and starts another one. After a failure, sets when the next one may start.
+Status DeviceProcess::start_again() {
+  if (process_ > 0) kill(process_, SIGKILL);  // it may hang
+  end();
+  Status status = start();
+  if (status.ok()) {
     ++restarts_;
-    if (status = start(); !status.ok()) continue;
-    if (ready_.limits == before) return {};
-    status = device_error("has come back with other limits");
+    wait_ = kFirstWait;
+    failed_ = 0;
+    return {};
+  }
+  next_start_ = std::chrono::steady_clock::now() + wait_;
+  wait_ = std::min(2 * wait_, kLongestWait);
+  ++failed_;
+  return status;
+}
+
+Status DeviceProcess::recover() {
+  const auto is_early = [&] { return failed_ > 0 && std::chrono::steady_clock::now() < next_start_; };
+  if (failed_ >= options_.max_starts) return is_early() ? device_error("is not there") : start_again();
+  Status status;
+  while (failed_ < options_.max_starts) {
+    while (is_early() && !stopped_) std::this_thread::sleep_for(kLook);
+    if (stopped_) return device_error("is stopped");
+    if (status = start_again(); status.ok()) return {};
   }
   return status;
 }

@@ -62,9 +62,10 @@ bool EngineLoop::take_commands(mkrt::Engine& engine) {
 }
 
 StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) {
-  if (!status.ok() && fault_.empty()) fault_ = status.error().message;
-  StepReport report{
-      .events = {}, .stats = engine.stats(), .fault = fault_, .at = std::chrono::steady_clock::now()};
+  StepReport report{.events = {},
+                    .stats = engine.stats(),
+                    .fault = status.ok() ? "" : status.error().message,
+                    .at = std::chrono::steady_clock::now()};
   std::map<uint64_t, size_t> event_of;  // index in `events`, by the engine's id
   const auto event = [&](uint64_t id) -> TokenEvent& {
     const auto [at, is_new] = event_of.try_emplace(id, report.events.size());

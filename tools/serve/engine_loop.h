@@ -27,7 +27,7 @@ struct TokenEvent {
 struct StepReport {
   std::vector<TokenEvent> events;
   mkrt::EngineStats stats;
-  std::string fault;  // of the device: every later request fails, too
+  std::string fault;  // of the device: later requests fail, too, until a report has no fault
   std::chrono::steady_clock::time_point at;
 };
 
@@ -64,7 +64,6 @@ class EngineLoop {
   bool stopped_ = false;
   // The loop's thread alone uses these.
   std::map<uint64_t, uint64_t> key_of_, id_of_;  // engine's id and key of live requests
-  std::string fault_;
 };
 
 }  // namespace mkc

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tools/serve/model_object.h"
 #include "tools/serve/state_json.h"
 #include "tools/serve/web_files.h"
 
@@ -51,13 +52,12 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
   return std::max(0.0, std::chrono::duration<double>(to - from).count());
 }
 
-Json models_json(const ServedModel& model) {
-  const Json entry{{"id", model.name},
-                   {"object", "model"},
-                   {"created", model.created},
-                   {"owned_by", "mkc"},
-                   {"max_model_len", model.positions()}};
-  return {{"object", "list"}, {"data", Json::array({entry})}};
+// Answers with the object of the model that the path names.
+void reply_model(const ExchangePtr& exchange, const ServedModel& model, std::string_view path) {
+  ApiRequest api;
+  api.model = model_id_of(path);
+  if (auto error = check_model(model, api)) return reply_error(exchange, *error);
+  reply_json(exchange, model_object(model));
 }
 
 // Runs the reading of a body. An exception, as for a lack of memory, ends only this request.
@@ -144,8 +144,14 @@ const Service::Route* Service::find_route(const HttpRequest& request, std::strin
   static const Route web_page = {"GET", "", true, false, [](Service&, const ExchangePtr& e, HttpRequest r) {
                                    reply_file(e, *find_web_file(r.path));
                                  }};
+  static const Route model = {
+      "GET", kModelPath, false, true,
+      [](Service& s, const ExchangePtr& e, HttpRequest r) { reply_model(e, *s.model_, r.path); }};
   const auto known = std::ranges::find(routes(), request.path, &Route::path);
-  const Route* route = known != routes().end() ? &*known : find_web_file(request.path) ? &web_page : nullptr;
+  const Route* route = known != routes().end()                ? &*known
+                       : request.path.starts_with(kModelPath) ? &model
+                       : find_web_file(request.path)          ? &web_page
+                                                              : nullptr;
   if (route) allowed = route->method;
   return route && route->method == request.method ? route : nullptr;
 }

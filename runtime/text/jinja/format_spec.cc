@@ -25,10 +25,6 @@ int64_t read_number(std::string_view text, size_t& at) {
   return number;
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // Puts the fill around a text whose first `signs` bytes are its sign and its prefix.
 std::string pad(std::string text, size_t signs, const FormatSpec& spec, char natural_align) {
   const auto length = static_cast<int64_t>(count_code_points(text));

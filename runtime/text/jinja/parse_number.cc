@@ -48,7 +48,6 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
 std::optional<double> parse_float(std::string_view text) {
   text = strip(text);
   std::string digits;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (size_t i = 0; i < text.size(); ++i) {
     const bool between = i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
     if (text[i] != '_' || !between) digits += text[i];

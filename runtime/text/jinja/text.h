@@ -17,6 +17,9 @@ size_t prefix_bytes(std::string_view text, size_t count);
 std::u32string decode(std::string_view text);
 std::string encode(std::u32string_view text);
 
+constexpr bool is_digit(char c) {  // of ASCII
+  return c >= '0' && c <= '9';
+}
 bool is_space(char32_t c);
 bool is_line_break(char32_t c);
 bool is_printable(char32_t c);

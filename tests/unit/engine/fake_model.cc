@@ -85,7 +85,10 @@ Status FakeModel::check_written(const Batch& batch) const {
 }
 
 Status FakeModel::recover() {
-  if (failures == 0) return Error{"fake: error: no recovery"};
+  if (failures == 0 || vain > 0) {
+    vain -= vain > 0;
+    return Error{"fake: error: no recovery"};
+  }
   if (--failures == 0) fail_at = ~0ull;
   std::ranges::fill(cache_, kNever);
   return {};

@@ -66,5 +66,35 @@ TEST_CASE("requests that run in error after error end with the error, and later 
   CHECK(outcomes.back().id == waits);
 }
 
+TEST_CASE("an error that ended all requests is over once the model recovers, and requests are served again") {
+  for (const bool prefix_cache : {false, true}) {
+    FakeModel model(kLimits);
+    model.fail_at = 2;
+    model.failures = 1;
+    model.vain = 3;
+    Engine engine = Engine::open(model, {.prefix_cache = prefix_cache}).value();
+    const Request r = request(0, 20, 6);
+    engine.submit(r);
+    Status status;
+    while (!engine.idle()) status = engine.step();
+    REQUIRE(!status.ok());
+    for (int i = 0; i < 3; ++i) {  // the step above was the first call in vain
+      engine.submit(r);
+      const std::vector<Outcome> outcomes = engine.take_outcomes();
+      CHECK(outcomes.back().error == "fake: error: worker 3 waited");
+      CHECK(outcomes.back().new_ids.empty());
+      CHECK(engine.check().ok() == (i == 2));
+    }
+    CHECK(engine.stats().recoveries == 1);
+    CHECK(engine.free_pages() == kLimits.pages);
+    engine.submit(r);
+    while (!engine.idle()) REQUIRE(engine.step().ok());
+    CHECK(engine.take_outcomes().back().new_ids ==
+          fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));
+    CHECK(engine.check().ok());
+    CHECK(engine.stats().recoveries == 1);
+  }
+}
+
 }  // namespace
 }  // namespace mkrt

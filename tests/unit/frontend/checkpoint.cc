@@ -59,7 +59,7 @@ TEST_CASE("a head beside tied embeddings that is no copy of them is an error of 
       if (t.name == "lm_head.weight") t.bytes = head;
     }
     CHECK(graph_of(tied, {}, tensors).ok());
-    for (size_t i = size / 2; i < size / 2 + (size >> 7); ++i) head[i] = std::byte{1};
+    head[size / 2 - 1] = std::byte{1};
     CHECK(
         headline(graph_of(tied, {}, tensors)) ==
         "DIR/config.json:4:3: error: tie_word_embeddings is true, but tensor \"lm_head.weight\" differs from "

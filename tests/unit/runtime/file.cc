@@ -38,6 +38,28 @@ TEST_CASE("a file is replaced as a whole, and nothing is left beside it") {
   CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
 }
 
+TEST_CASE("paths that cannot be written are known before the bytes are") {
+  const test::TempDir dir;
+  const std::string file = dir.write("file", "kept");
+  CHECK(check_writable(file).ok());
+  CHECK(check_writable(dir.path + "/new").ok());
+  CHECK(check_writable("/dev/null").ok());
+  CHECK(check_writable("new").ok());
+  const auto fault = [&](const std::string& path, const std::string& expected) {
+    CAPTURE(path);
+    for (const Status& status : {check_writable(path), write_text(path, "x")}) {
+      REQUIRE(!status.ok());
+      CHECK(status.error().message == path + ": error: " + expected);
+    }
+  };
+  fault(dir.path, "cannot write: Is a directory");
+  fault(dir.path + "/none/new", "cannot create: No such file or directory");
+  fault(dir.path + "/none/", "cannot create: No such file or directory");
+  fault(file + "/new", "cannot create: Not a directory");
+  CHECK(contents(file) == "kept");
+  CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
+}
+
 TEST_CASE("a link to a file gives way to the file") {
   const test::TempDir dir;
   const std::string target = dir.write("target", "kept"), link = dir.path + "/link";

@@ -60,6 +60,19 @@ class HttpTest(ServerCase):
             self.is_error(server.post(COMPLETIONS, BODY, {"Content-Type": kind}), 415, "invalid_request_error", kind)
         self.assertEqual(server.post(COMPLETIONS, BODY, {"Content-Type": "Application/JSON; charset=utf-8"})[0], 200)
 
+    def test_the_object_of_a_model(self):
+        server = self.fake(ready=False, load_ms=500)
+        self.is_error(server.get("/v1/models/fake"), 503, "overloaded_error", "loading")
+        server.until(lambda: server.get("/health")[0] == 200)
+        for name in ("fake", "f%61ke", "fake?x=1"):
+            self.assertEqual(server.get(f"/v1/models/{name}"), (200, server.get("/v1/models")[1]["data"][0]))
+        for name, found in (("org/name", "org/name"), ("org%2fname", "org/name"), ("", ""), ("fake/", "fake/"), ("%", "%"), ("%-1", "%-1"),
+                            ("fake%0", "fake%0"), ("%ff", "\ufffd")):
+            answer = server.get(f"/v1/models/{name}")
+            self.is_error(answer, 404, "not_found_error", f'model: found "{found}", expected "fake"', "model")
+            self.assertEqual(answer[1]["error"]["code"], "model_not_found")
+        self.assertEqual(server.send("DELETE", "/v1/models/fake")[1].headers["Allow"], "GET")
+
     def test_the_files_of_the_web_page(self):
         server = self.fake(ready=False, load_ms=500)  # the page comes before the model
         names = {path.name: path.read_bytes() for path in PAGE.glob("[a-z]*")}

@@ -3,6 +3,7 @@ check its comparison of simulated steps with measured ones.
 Usage: fit_test.py ROOT MKC
 """
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,8 @@ LIMITS = [{"what": "continuous", "by": "copies", "bytes_per_us": 3.0e6, "us": {"
 
 class FitTest(unittest.TestCase):
     def fit(self, result, *more):
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, self.folder)
         (self.folder / "gpu.json").write_text(json.dumps(result))
         return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "fit", self.folder / "gpu.json", "--mkc", MKC, *more],
                               capture_output=True, text=True, cwd=self.folder, timeout=120)

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,7 +96,8 @@ class BenchTest(unittest.TestCase):
         said = contextlib.redirect_stdout(io.StringIO())
         said.__enter__()
         self.addCleanup(said.__exit__, None, None, None)
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, self.folder)
         self.out = self.folder / "gpu-bench.json"
         self.ran = []
 

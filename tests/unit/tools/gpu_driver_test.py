@@ -15,7 +15,8 @@ sys.dont_write_bytecode = True
 import driver  # noqa: E402
 import measure  # noqa: E402
 
-FOLDER = Path(tempfile.mkdtemp())
+TEMPORARY = tempfile.TemporaryDirectory(prefix="mkc-")
+FOLDER = Path(TEMPORARY.name)
 LIBRARY, LOG = FOLDER / "libcuda.so.1", FOLDER / "log"
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
 

@@ -28,7 +28,8 @@ def part(*rows, state="complete"):
 
 class RenderTest(unittest.TestCase):
     def setUp(self):
-        self.root = Path(tempfile.mkdtemp())
+        self.root = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, self.root)
         (self.root / "docs").mkdir()
         shutil.copy(ROOT / "README.md", self.root)
         shutil.copy(ROOT / "docs" / "serving.md", self.root / "docs")
