@@ -68,10 +68,9 @@ void LaunchCode::split(const std::function<void()>& consume, const std::function
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
   llvm::Value* in_consumers = e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads));
   e_.ir.CreateCondBr(in_consumers, consumers, others);
-  // The sums of warpgroups need more registers than a thread has at the kernel's start.
   const auto ids = s_.program.grids.ids();
   const bool moves = engines_.setmaxnreg && std::any_of(ids.begin(), ids.end(), [&](GridId id) {
-                       return wgmma_from(s_, id, engines_) != 0;
+                       return needs_registers(s_, id, engines_);
                      });
   e_.ir.SetInsertPoint(consumers);
   if (moves) e_.call("mk_take_registers", {});

@@ -62,6 +62,15 @@ uint32_t wgmma_from(const Schedule& schedule, GridId id, const Engines& engines)
   return if_reached(schedule.program, grid, engines.warpgroups ? wgmma_from(schedule.program, grid) : 0);
 }
 
+bool needs_registers(const Schedule& schedule, GridId id, const Engines& engines) {
+  const TaskGrid& grid = schedule.program.grids[id];
+  if (!engines.warpgroups || !multiplies(grid)) return false;
+  const mkrt::WeightType type = weight_type(operand_tensor(schedule.program, grid, "weight"));
+  return wgmma_from(schedule, id, engines) != 0 ||
+         (mkrt::has_wide_warps(type, mkrt::kMma64Strips, grid.body == BodyKind::kExpert) &&
+          max_multiplied_rows(schedule.program, grid) > mkrt::kWarpTokens);
+}
+
 uint32_t fp8_from(const Schedule& schedule, GridId id) {
   const TaskGrid& grid = schedule.program.grids[id];
   return if_reached(schedule.program, grid, fp8_from(schedule.program, grid));

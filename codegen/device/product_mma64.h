@@ -1,6 +1,6 @@
 // Mma64: products of many tokens, up to 64 per pass. The activations of a tile slice are copied
-// to shared memory once for all strips of a block. Each consumer warp multiplies 16 of the tokens with some
-// of the strips.
+// to shared memory once for all strips of a block. Each consumer warp multiplies some of the tokens with some
+// of the strips: 16 tokens, or 32 where weights have groups. Such a warp unpacks a weight once for 32 tokens.
 //
 // A lane sums one K slice in its accumulators and then adds that sum to its total. Mma8 adds the K slices of
 // its warps in the same order, so the bits are the same.
@@ -58,19 +58,28 @@ struct Chunks {
 };
 
 // Mma64Share is one warp's work in a pass over `strips` strips, at most Strips of them. A pass has at most
-// Tokens tokens. The warp multiplies tokens [token, token + 16) of the pass. The warp's strips are first,
-// first + apart, ... (`count` strips).
-template <u32 Strips, u32 Tokens = kMma64Tokens>
+// Tokens tokens. The warp multiplies tokens [token, token + warp_tokens) of the pass. The warp's strips are
+// first, first + apart, ... (`count` strips). Each sum of the warp is for 16 tokens of a strip. Wide: a warp
+// may have 32 tokens, and its strips have two such sums, one after the other.
+template <u32 Strips, u32 Tokens = kMma64Tokens, bool Wide = false>
 struct Mma64Share {
-  static constexpr u32 pass_tokens = Tokens, max = Strips * Tokens / kWarpTokens / kConsumerWarps;
-  u32 token, first, apart, count;
+  static constexpr u32 pass_tokens = Tokens, sums_of_strip = Wide ? kWarpTokens / kSumTokens : 1;
+  static constexpr u32 max_sums = Strips * Tokens / kSumTokens / kConsumerWarps;
+  static constexpr u32 max_strips = max_sums / sums_of_strip;
+  u32 warp_tokens, token, first, apart, count;
   MK_INLINE Mma64Share(const Worker& w, u32 tokens, u32 strips) {
-    const u32 groups = warp_groups(tokens);
-    token = w.warp() % groups * kWarpTokens;
+    warp_tokens = mma64_warp_tokens(Wide, tokens, strips);
+    const u32 groups = warp_groups(tokens, warp_tokens);
+    token = w.warp() % groups * warp_tokens;
     first = w.warp() / groups;
     apart = kConsumerWarps / groups;
     count = token < tokens && first < strips ? (strips - first + apart - 1) / apart : 0;
   }
+  // sums() is how many sums the warp has. A warp of 16 tokens of a Wide share has one strip.
+  MK_INLINE u32 sums() const { return count * (warp_tokens / kSumTokens); }
+  // strip_of() is the strip of the block that sum i belongs to. token_of() is the first of its tokens.
+  MK_INLINE u32 strip_of(u32 i) const { return first + i / sums_of_strip * apart; }
+  MK_INLINE u32 token_of(u32 i) const { return token + i % sums_of_strip * kSumTokens; }
 };
 
 // SharedActivations is one of two buffers for activations, which take turns. Tokens have consecutive rows of
@@ -85,10 +94,10 @@ struct SharedActivations {
   }
   // operand() is a lane's B operand of one k-step, for 16 tokens.
   template <class X>
-  MK_INLINE typename Mma<X, 2>::Operand operand(u32 lane, u32 token, u32 step) const {
-    typename Mma<X, 2>::Operand o;
+  MK_INLINE typename Mma<X, kSumTokens / kMma8Tokens>::Operand operand(u32 lane, u32 token, u32 step) const {
+    typename Mma<X, kSumTokens / kMma8Tokens>::Operand o;
     MK_UNROLL
-    for (u32 n = 0; n < 2; ++n)
+    for (u32 n = 0; n < kSumTokens / kMma8Tokens; ++n)
       o.x[n] = *(AS3 const u32x2*)(at(token + n * kMma8Tokens + lane / 4, step * 2 + lane % 4 / 2) +
                                    lane % 2 * (kChunkBytes / 2));
     return o;
@@ -101,63 +110,79 @@ template <class W, class Share>
 struct Mma64Rows {
   using X = typename W::X;
   using Words = typename W::Words;
-  using Sums = Mma<X, 2>;
-  static constexpr u32 max = Share::max;
+  using Sums = Mma<X, kSumTokens / kMma8Tokens>;
+  using All = Sums[Share::max_sums];
+  static constexpr u32 sums_of_strip = Share::sums_of_strip;
   // k-steps of a row of shared memory. A tile slice has them once or more often.
   static constexpr u32 row_steps = kRowBytes / X::bytes / TileKSlices<W>::step_cols;
   const Share& share;
   SharedActivations rows;
   u32 lane, first, steps;
 
-  MK_INLINE typename Sums::Operand operand(u32 step) const {
-    return rows.template operand<X>(lane, share.token, step);
+  // operand() is what sum i of a strip is multiplied with.
+  MK_INLINE typename Sums::Operand operand(u32 step, u32 i = 0) const {
+    return rows.template operand<X>(lane, share.token + i * kSumTokens, step);
   }
   // multiply() adds the products of all strips. Each operand is read once.
   template <class At>
-  MK_INLINE void multiply(const At& words, Sums (&sums)[max]) const {
+  MK_INLINE void multiply(const At& words, All& sums) const {
+    static_assert(sums_of_strip == 1);
     MK_UNROLL
     for (u32 i = 0; i < row_steps; ++i) {
       if (i >= steps) continue;
       const typename Sums::Operand x = operand(i);
       MK_UNROLL
-      for (u32 s = 0; s < max; ++s) {
+      for (u32 s = 0; s < Share::max_strips; ++s) {
         if (s >= share.count) continue;
         sums[s].step(W::unpack(words(s)[(first + i) * kWarpLanes + lane]), x);
       }
     }
   }
-  // multiply_groups() multiplies one strip at a time, which needs one more set of sums. Operands are read
+  // multiply_groups() multiplies one strip at a time, whose groups need sums of their own. Operands are read
   // again for each strip. behind(s) is the end of the k-steps of strip s.
   template <class At, class Behind>
-  MK_INLINE void multiply_groups(const At& words, const Behind& behind, Sums (&sums)[max]) const {
+  MK_INLINE void multiply_groups(const At& words, const Behind& behind, All& sums) const {
+    if constexpr (sums_of_strip > 1)
+      if (share.warp_tokens == kSumTokens && share.count != 0)
+        return multiply_strip<1>(words(0), behind(0), sums);
     MK_UNROLL
-    for (u32 s = 0; s < max; ++s) {
-      if (s >= share.count) continue;
-      MK_ROLLED
-      for (u32 begin = 0; begin < steps; begin += W::group_steps) {
-        Sums of;
-        of.clear();
-        const Group with = TileKSlices<W>::group(lane, behind(s), (first + begin) / W::group_steps);
+    for (u32 s = 0; s < Share::max_strips; ++s)
+      if (s < share.count) multiply_strip<sums_of_strip>(words(s), behind(s), sums + s * sums_of_strip);
+  }
+
+ private:
+  // multiply_strip() adds the products of a strip to its first Count sums. Each weight is unpacked once.
+  template <u32 Count>
+  MK_INLINE void multiply_strip(AS3 const Words* words, AS3 const Words* behind, Sums* sums) const {
+    MK_ROLLED
+    for (u32 begin = 0; begin < steps; begin += W::group_steps) {
+      Sums of[Count];
+      MK_UNROLL
+      for (Sums& sum : of) sum.clear();
+      const Group with = TileKSlices<W>::group(lane, behind, (first + begin) / W::group_steps);
+      MK_UNROLL
+      for (u32 step = begin; step < begin + W::group_steps; ++step) {
+        const u32x4 weights = W::unpack(words[(first + step) * kWarpLanes + lane], with);
         MK_UNROLL
-        for (u32 i = begin; i < begin + W::group_steps; ++i)
-          of.step(W::unpack(words(s)[(first + i) * kWarpLanes + lane], with), operand(i));
-        sums[s].add_scaled(of, with.scales);
+        for (u32 i = 0; i < Count; ++i) of[i].step(weights, operand(step, i));
       }
+      MK_UNROLL
+      for (u32 i = 0; i < Count; ++i) sums[i].add_scaled(of[i], with.scales);
     }
   }
 };
 
 // drain_k_slices() drains a block's stages for the pass that begins at token `pass`. The loop takes the K
-// slices of the block's part one after the other. each(k_slice, sums) receives the sums of one K slice, for
-// all strips that a share may have. Fp8: activations become 8-bit floats on their way to shared memory.
+// slices of the block's part one after the other. each(k_slice, sums) receives the sums of one K slice, all
+// that a share may have. Fp8: activations become 8-bit floats on their way to shared memory.
 template <class W, bool Fp8, class Share, class In, class Each>
 MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass,
                               const StripBlock& block, const Share& share, const Each& each) {
   using X = typename W::X;
   using Words = typename W::Words;
-  using Sums = Mma<X, 2>;
+  using Rows = Mma64Rows<W, Share>;
   using Shape = TileKSlices<W>;
-  constexpr u32 row_steps = Mma64Rows<W, Share>::row_steps;
+  constexpr u32 row_steps = Rows::row_steps;
   static_assert(Shape::full_steps % row_steps == 0 && row_steps % W::group_steps == 0);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
@@ -169,9 +194,9 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   u32 turn = 0, taken = 0;  // `turn`: rows of activations so far; `taken`: tiles of the current stage
   MK_ROLLED
   for (u32 k_slice = first; k_slice <= last; ++k_slice) {
-    Sums sums[Share::max];
+    typename Rows::All sums;
     MK_UNROLL
-    for (Sums& sum : sums) sum.clear();
+    for (auto& sum : sums) sum.clear();
     AS3 const Words* stage = nullptr;
     MK_ROLLED
     for (u32 tile = 0; tile < tiles; ++tile) {
@@ -201,13 +226,13 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
              more ? step + row_steps : 0);
         if (taken == 0 && step == 0) stage = (AS3 const Words*)acquire_stage(w);
         const auto words = [&](u32 s) { return words_of(s, 0); };
-        const Mma64Rows<W, Share> here{share, rows, w.lane(), step, min(steps - step, row_steps)};
+        const Rows here{share, rows, w.lane(), step, min(steps - step, row_steps)};
         if constexpr (Fp8) {
-          const Fp8Operands<Sums> operands(codes, w.lane(), share.token);
+          const Fp8Operands<typename Rows::Sums> operands(codes, w.lane(), share.token);
           MK_UNROLL
-          for (u32 s = 0; s < Share::max; ++s) {
+          for (u32 s = 0; s < Share::max_strips; ++s) {
             if (s >= share.count) continue;
-            multiply_fp8<W>(w.lane(), steps, operands, words_of(s, 0), sums[s]);
+            multiply_fp8<W>(w.lane(), steps, operands, words(s), sums[s]);
           }
         } else if constexpr (W::grouped) {
           here.multiply_groups(words, [&](u32 s) { return words_of(s, steps); }, sums);
@@ -218,8 +243,10 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
       } while (more);
       if constexpr (W::scaled) {
         MK_UNROLL
-        for (u32 s = 0; s < Share::max; ++s)
-          if (ends && s < share.count) sums[s].scale(Shape::scales(w.lane(), words_of(s, steps), steps));
+        for (u32 i = 0; i < Share::max_sums; ++i) {
+          const u32 s = i / Share::sums_of_strip;
+          if (ends && s < share.count) sums[i].scale(Shape::scales(w.lane(), words_of(s, steps), steps));
+        }
       }
       stage += Shape::words_at(a, tile, steps, strips, 0);
       if (++taken != together && !ends) continue;
@@ -237,36 +264,45 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
 template <class W, class Share, bool Fp8, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                            AS3 f32* sums, const Leave& leave, const Done& done) {
-  using Sums = Mma<typename W::X, 2>;
-  using All = Sums[Share::max];
+  using Rows = Mma64Rows<W, Share>;
+  using Sums = typename Rows::Sums;
+  using All = typename Rows::All;
   launder_thread(w);
-  const Share share(w, min(a.tokens - pass, Share::pass_tokens), block.strips);
+  const auto share_of = [&](u32 tokens) {
+    return Share(w, min(tokens - pass, Share::pass_tokens), block.strips);
+  };
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
-  const auto store_k_slice = [&](u32 k_slice, const All& of) {
+  // each_strip() calls use(strip, token, sum) for each of the warp's sums whose tokens are there.
+  const auto each_strip = [&](const All& all, const auto& use) {
     launder_thread(w);
-    const Share again(w, min(laundered(a).tokens - pass, Share::pass_tokens), block.strips);
-    each_sum(of, again.count, [&](u32 s, const Sums& strip) {
-      leave(k_slice, again.first + s * again.apart, pass + again.token, strip);
+    const u32 tokens = laundered(a).tokens;
+    const Share share = share_of(tokens);
+    each_sum(all, share.sums(), [&](u32 i, const Sums& sum) {
+      const u32 token = pass + share.token_of(i);
+      if (Share::sums_of_strip == 1 || token < tokens) use(share.strip_of(i), token, sum);
     });
+  };
+  const auto store_k_slice = [&](u32 k_slice, const All& of) {
+    each_strip(of, [&](u32 strip, u32 token, const Sums& sum) { leave(k_slice, strip, token, sum); });
   };
   const auto add_k_slice = [&](const All& of) {
     MK_UNROLL
-    for (u32 s = 0; s < Share::max; ++s) {
+    for (u32 s = 0; s < Share::max_sums; ++s) {
       MK_UNROLL
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }
   };
-  drain_k_slices<W, Fp8>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
+  drain_k_slices<W, Fp8>(w, a, in, pass, block, share_of(a.tokens), [&](u32 k_slice, const All& of) {
     is_split(a) ? store_k_slice(k_slice, of) : add_k_slice(of);
   });
   launder_thread(w);
   if (is_split(a)) return;
   consumer_barrier();  // `sums` overlaps the activations
-  each_sum(total, share.count, [&](u32 s, const Sums& strip) {
-    strip.store(w.lane(), sums);
-    done(share.first + s * share.apart, pass + share.token);
+  each_strip(total, [&](u32 strip, u32 token, const Sums& sum) {
+    sum.store(w.lane(), sums);
+    done(strip, token);
   });
 }
 

@@ -213,17 +213,17 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
 template <class W, class Share, bool Fp8 = false>
 MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
-  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
+  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kSumTokens * kStripRows;
   MK_ROLLED
   for (u32 pass = 0; pass < a.tokens; pass += Share::pass_tokens) {
     if (pass > 0) consumer_barrier();
     drain_mma64<W, Share, Fp8>(
         w, a, in, pass, block, sums,
-        [&](u32 k_slice, u32 of_block, u32 first, const Mma<typename W::X, 2>& part) {
+        [&](u32 k_slice, u32 of_block, u32 first, const Mma<typename W::X, kSumTokens / kMma8Tokens>& part) {
           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
         },
         [&](u32 of_block, u32 first) {
-          warp_epilogue<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);
+          warp_epilogue<kSumTokens>(w, a, in, block.strip(a) + of_block, first, sums);
         });
   }
 }
@@ -257,14 +257,16 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
     multiply<W, FmaF32<kFmaTokens>, 1>(w, in, block);
   } else {
-    using Wide = Mma64Share<kMma64Strips>;
+    constexpr bool wide = has_wide_warps(W::type, kMma64Strips, Expert);
+    using Wide = Mma64Share<kMma64Strips, kMma64Tokens, wide>;
     using Narrow = Mma64Share<kBlockStrips>;
     const ProductVariant variant =
         product_variant(tokens, W::type, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
     if (variant == ProductVariant::kMma8) return multiply<W, Mma<typename W::X>, kBlockStrips>(w, in, block);
     if constexpr (W::e4m3 && !Expert)
       if (a.fp8_from != 0 && tokens >= a.fp8_from) {
-        if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, Wide, true>(w, in, block);
+        if (a.mma64_strips == kMma64Strips)
+          return multiply_mma64<W, Mma64Share<kMma64Strips>, true>(w, in, block);
         return multiply_mma64<W, Narrow, true>(w, in, block);
       }
     if constexpr (!Expert)
@@ -273,19 +275,18 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
           if (tokens > kMma16Tokens) return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
         return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
       }
-    if constexpr (Expert || !W::by_warpgroups) {
-      multiply_mma64<W, Narrow>(w, in, block);
-    } else {
+    if constexpr (!Expert && W::by_warpgroups) {
       if (variant == ProductVariant::kWgmma128) {
         if constexpr (W::e4m3)
           if (a.has_codes) return multiply_by_warpgroups<W, E4m3>(w, in, block);
         return multiply_by_warpgroups<W, typename W::X>(w, in, block);
       }
       if (!is_split(a) && a.wgmma_from == kMma32Tokens + 1)
-        return multiply_mma64<W, Mma64Share<kMma64Strips, kMma32Tokens>>(w, in, block);
-      if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, Wide>(w, in, block);
-      multiply_mma64<W, Narrow>(w, in, block);
+        return multiply_mma64<W, Mma64Share<kMma64Strips, kMma32Tokens, wide>>(w, in, block);
     }
+    if constexpr (!Expert)
+      if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, Wide>(w, in, block);
+    multiply_mma64<W, Narrow>(w, in, block);
   }
 }
 

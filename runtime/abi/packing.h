@@ -45,8 +45,9 @@ constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 //   tile, and each tile strip by strip.
 // kMma8: matrix instructions, and the tokens of one matrix instruction. Work and order of bytes are those of
 // kFma. kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
-// kMma64: each warp has 16 tokens and some of a block's strips. A pass brings a block K slice by K slice. A
-//   stage holds the tile slices of one K slice, of all strips one after the other. Where strips are few, a
+// kMma64: each warp has 16 or 32 tokens and some of a block's strips. A pass brings a block K slice by K
+// slice.
+//   A stage holds the tile slices of one K slice, of all strips one after the other. Where strips are few, a
 //   stage holds those of the next tiles too.
 // kWgmma128: warpgroups multiply. A stage holds one tile slice of each strip. The loader leaves
 //   the stage behind each such stage empty, for the consumers' activations.
@@ -63,8 +64,8 @@ constexpr uint32_t kMma64Strips = 8;    // of a block of kMma64 where its sums f
 constexpr uint32_t kMma32Strips = 2;    // most strips of a block of kMma32 beyond kMma16Tokens
 constexpr uint32_t kExpert = ~0u;       // in place of strips: an expert's rows, which go by kMma8 or kMma64
 
-// by_warpgroups() tells whether kWgmma128 multiplies weights of a format, and kMma64 has wide blocks of them
-// where warpgroups exist. Sums of groups need registers, except where 64 columns have one scale.
+// by_warpgroups() tells whether kWgmma128 multiplies weights of a format. Sums of groups need registers,
+// except where 64 columns have one scale.
 MKRT_CONSTEXPR bool by_warpgroups(const WeightFormat& format) {
   return format.matrix() && (!format.grouped() || format.e4m3());
 }
@@ -120,7 +121,7 @@ constexpr uint32_t kSameStreamTokens = kMma16Tokens;
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
                                                                uint32_t mma64) {
   const WeightFormat format = weight_format(type);
-  return by_warpgroups(format) && tokens > kSameStreamTokens ? mma64 : format.block_strips;
+  return format.matrix() && tokens > kSameStreamTokens ? mma64 : format.block_strips;
 }
 constexpr bool stream_is_the_same() {
   for (const WeightType type : kWeightTypes)
@@ -134,11 +135,23 @@ constexpr bool stream_is_the_same() {
   return true;
 }
 static_assert(stream_is_the_same());
-// kWarpTokens is the tokens of a consumer warp in Mma64. warp_groups() is how many groups of so many tokens
-// the warps are divided among.
-constexpr uint32_t kWarpTokens = 16;
-__attribute__((always_inline)) constexpr uint32_t warp_groups(uint32_t tokens) {
-  return tokens <= kWarpTokens ? 1 : tokens <= 2 * kWarpTokens ? 2 : 4;
+// kSumTokens is the tokens whose sums of a strip belong together in Mma64. kWarpTokens is the most tokens of
+// a consumer warp.
+constexpr uint32_t kSumTokens = 16;
+constexpr uint32_t kWarpTokens = 32;
+// has_wide_warps() tells whether warps of Mma64 may have kWarpTokens. Formats with groups take longest to
+// unpack. Only blocks of kMma64Strips have strips for all warps then. Experts have smaller blocks.
+MKRT_CONSTEXPR bool has_wide_warps(WeightType type, uint32_t mma64, bool expert) {
+  return weight_format(type).grouped() && mma64 == kMma64Strips && !expert;
+}
+// mma64_warp_tokens() is the tokens of a warp. One or two warps of kWarpTokens would leave some of an SM's
+// four schedulers without work.
+MKRT_CONSTEXPR uint32_t mma64_warp_tokens(bool wide, uint32_t tokens, uint32_t strips) {
+  return wide && (tokens + kWarpTokens - 1) / kWarpTokens * strips > 2 ? kWarpTokens : kSumTokens;
+}
+// warp_groups() is how many groups of `of_warp` tokens the warps of Mma64 are divided among.
+MKRT_CONSTEXPR uint32_t warp_groups(uint32_t tokens, uint32_t of_warp) {
+  return tokens <= of_warp ? 1 : tokens <= 2 * of_warp ? 2 : 4;
 }
 // mma64_tiles() is how many tiles' parts of a K slice a stage of Mma64 has, in a block of `strips` strips.
 __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {

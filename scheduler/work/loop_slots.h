@@ -7,11 +7,13 @@
 namespace mkc {
 
 // LoopSlots counts what a warp issues for 16 rows and 64 columns of weights. `mma16` is Mma32 with up to 16
-// tokens, `mma32` with more, and `mma64` is for the 16 tokens of a warp. `wgmma` is what Wgmma128 issues more
-// than with weights of bf16. An instruction that converts packed floats takes two slots (CUDA programming
-// guide, throughput of conversions). tools/bench/loops --formats counts them in the machine code for sm_90a.
+// tokens, `mma32` with more. `mma64` is for a warp of 16 tokens, and `mma64_wide` for one of 32. Each warp
+// also issues `mma64_part` for 64 columns of a block, whatever strips it has. `wgmma` is what Wgmma128 issues
+// more than with weights of bf16. An instruction that converts packed floats takes two slots (CUDA
+// programming guide, throughput of conversions). tools/bench/loops --formats counts them in the machine code
+// for sm_90a.
 struct LoopSlots {
-  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0, wgmma = 0;
+  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0, wgmma = 0, mma64_wide = 0, mma64_part = 0;
 };
 // mma8_bytes_per_ns of a machine stands for this number of slots.
 constexpr double kMma8Slots = 55;
@@ -28,23 +30,23 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
       return {164, 151, 190, 169, 116};
     // Every second part of Wgmma128 has another scale.
     case kE4m3Block:
-      return {172, 195, 0, 172, 172};
+      return {172, 195, 0, 175, 172, 212, 55};
     case kInt4:
-      return {105, 122, 0, 120};
+      return {105, 122, 0, 110, 0, 144, 52};
     case kInt4Group32:
-      return {121, 142, 0, 140};
+      return {121, 142, 0, 141, 0, 180, 53};
     case kInt4Zero:
-      return {112, 130, 0, 127};
+      return {112, 130, 0, 117, 0, 151, 52};
     case kInt4ZeroGroup32:
-      return {135, 158, 0, 154};
+      return {135, 158, 0, 156, 0, 195, 53};
     case kInt8:
-      return {192, 210, 0, 185};
+      return {192, 210, 0, 178, 0, 211, 70};
     case kInt8Group32:
-      return {214, 238, 0, 210};
+      return {214, 238, 0, 218, 0, 257, 71};
     case kMxfp4:
-      return {134, 156, 0, 164};
+      return {134, 156, 0, 167, 0, 204, 53};
     case kNvfp4:
-      return {201, 234, 0, 204};
+      return {201, 234, 0, 242, 0, 317, 56};
   }
   return {};
 }

@@ -64,7 +64,7 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   to_stored_bytes(variant, shape.format);
   const bool by_groups = variant.group == mkrt::kWgmmaTokens, codes = by_groups && reads_codes(t.grid);
   if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
-    variant.activations_ns = t.m.bf16_activations_ns / (codes ? 2 : 1);
+    variant.activations_ns = variant.counts_activations ? 0 : t.m.bf16_activations_ns / (codes ? 2 : 1);
   variant.activations_ns += variant.barrier_ns + (by_groups ? t.m.l2_ns : 0);
   if (variant.group <= mkrt::kMma32Tokens && parts > 1) share_k_slices(variant, parts, strips);
 

@@ -14,22 +14,45 @@ namespace {
 // rows.
 constexpr int64_t kEpilogueElements = 128;
 
-// Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
-// multiplies a block's tile slices and reads them from shared memory. Activations are written to shared
-// memory once, and each warp of a group reads them. The copies use the bandwidth of shared memory, too.
-// Fp8: activations and weights are multiplied as 8-bit floats, of half the bytes.
-Variant mma64(const Machine& m, int64_t tokens, uint32_t strips, bool fp8) {
+// Mma64Warps says how the warps of Mma64 divide `strips` strips and the tokens of a pass. Each group of warps
+// has the same `of_warp` tokens, and `strip_warps` of its warps have strips.
+struct Mma64Warps {
+  uint32_t strips, of_warp, groups, strip_warps;
+  Mma64Warps(int64_t tokens, uint32_t block_strips, bool wide) : strips(block_strips) {
+    const auto pass = static_cast<uint32_t>(std::min<int64_t>(tokens, mkrt::kMma64Tokens));
+    of_warp = mkrt::mma64_warp_tokens(wide, pass, strips);
+    groups = mkrt::warp_groups(pass, of_warp);
+    strip_warps = std::min(mkrt::kConsumerWarps / groups, strips);
+  }
+  // Returns the strips of the warp that has most of them.
+  uint32_t of_busiest() const { return static_cast<uint32_t>(ceil_of(strips, strip_warps)); }
+  // Returns the slots that a worker issues for each strip. A warp issues `slots` for a strip of its own, and
+  // `part` for the copies of a part. A scheduler of an SM issues for two of the eight warps, and the one that
+  // issues most counts.
+  double issued(double slots, double part) const {
+    constexpr uint32_t schedulers = 4;
+    const auto busy =
+        static_cast<double>(of_busiest() * ceil_of(groups * strip_warps, schedulers) * schedulers);
+    return (slots * busy + part * mkrt::kConsumerWarps) / strips;
+  }
+};
+
+// Each group of warps that have the same tokens multiplies a block's tile slices and reads them from shared
+// memory. Weights lie there as they are stored. Activations are written to shared memory once, and each warp
+// of a group reads them, or reads them for each strip where the format has groups. The copies use the
+// bandwidth of shared memory, too. Fp8: activations are 8-bit floats.
+Variant mma64(const Machine& m, int64_t tokens, mkrt::WeightType type, const Mma64Warps& of, bool fp8) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, slice_bytes = mkrt::kStageBytes / mkrt::kKSlices;
+  const mkrt::WeightFormat format = mkrt::weight_format(type);
+  const uint32_t strips = of.strips;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
-  const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
-                 strip_warps = std::min(warps / groups, strips);
-  const double x_bytes = static_cast<double>(pass * slice_bytes / kTileRows);
-  const double shared_bytes =
-      (strips * slice_bytes * (groups + 1.0) + x_bytes * (strip_warps + 1.0)) / (fp8 ? 2 : 1);
+  const double x_bytes = static_cast<double>(pass * slice_bytes / kTileRows) / (fp8 ? 2 : 1);
+  const double shared_bytes = strips * format.bytes_of(slice_bytes) * (of.groups + 1.0) +
+                              x_bytes * ((fp8 || !format.grouped() ? of.strip_warps : strips) + 1.0);
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
   const double mma_per_ns = fp8 ? m.mma_fp8_per_ns : m.mma_per_ns;
-  const double mma_ns = strips * slice_bytes / 2 * groups * double{mkrt::kWarpTokens} /
-                        (mma_per_ns * groups * strip_warps / warps);
+  const double mma_ns = strips * slice_bytes / 2 * of.groups * static_cast<double>(of.of_warp) /
+                        (mma_per_ns * of.groups * of.strip_warps / warps);
   Variant v{mkrt::kMma64Tokens,
             strips * slice_bytes / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),
@@ -54,14 +77,25 @@ void bound_by_issue(const Machine& m, double slots, double warps, double bytes, 
   v.bytes_per_ns = std::min(v.bytes_per_ns, bytes / (slots * warps * slot_ns(m)));
 }
 
+// Returns Mma64 with weights that are unpacked, or with others.
+Variant mma64_unpacked(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips,
+                       bool expert) {
+  const Mma64Warps of(tokens, strips, mkrt::has_wide_warps(type, mkrt::mma64_strips(m.warpgroups), expert));
+  Variant v = mma64(m, tokens, type, of, false);
+  const LoopSlots slots = loop_slots(type);
+  const double of_strip = of.of_warp == mkrt::kWarpTokens ? slots.mma64_wide : slots.mma64;
+  bound_by_issue(m, of.issued(of_strip, slots.mma64_part), 1, v.x_bytes, v);
+  v.counts_activations = slots.mma64_part != 0;
+  return v;
+}
+
 // Returns Mma64 with activations of 8-bit floats. The slots that all strips of a warp share are divided among
 // them.
 Variant mma64_fp8(const Machine& m, int64_t tokens, mkrt::WeightType type, uint32_t strips) {
-  Variant v = mma64(m, tokens, strips, true);
-  const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(v.x_rows));
-  const auto of_warp = static_cast<double>(ceil_of(strips, mkrt::kConsumerWarps / groups));
+  const Mma64Warps of(tokens, strips, false);
+  Variant v = mma64(m, tokens, type, of, true);
   const Fp8Slots slots = fp8_slots(type);
-  bound_by_issue(m, slots.strip + slots.tile_slice / of_warp, groups, v.x_bytes, v);
+  bound_by_issue(m, of.issued(slots.strip + slots.tile_slice / of.of_busiest(), 0), 1, v.x_bytes, v);
   return v;
 }
 
@@ -153,11 +187,8 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
                      mkrt::kStageBytes, v);
       return v;
     }
-    case mkrt::ProductVariant::kMma64: {
-      Variant v = mma64(m, tokens, strips, false);
-      bound_by_issue(m, slots.mma64, mkrt::warp_groups(static_cast<uint32_t>(v.x_rows)), v.x_bytes, v);
-      return v;
-    }
+    case mkrt::ProductVariant::kMma64:
+      return mma64_unpacked(m, tokens, type, strips, grid.body == BodyKind::kExpert);
     case mkrt::ProductVariant::kWgmma128: {
       const uint32_t pass = pass_tokens(program, grid);
       return reads_codes(grid) ? wgmma128_codes(m, tokens, type, strips, pass)

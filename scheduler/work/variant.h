@@ -14,9 +14,10 @@ struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
   uint32_t strips, x_bytes = mkrt::kStageBytes;
-  double min_ns = 0;       // least time of a tile of all strips: the time of its loads
-  double barrier_ns = 0;   // barriers of a tile of all strips
-  uint32_t epilogues = 1;  // epilogues of a pass, one after the other
+  double min_ns = 0;                // least time of a tile of all strips: the time of its loads
+  double barrier_ns = 0;            // barriers of a tile of all strips
+  uint32_t epilogues = 1;           // epilogues of a pass, one after the other
+  bool counts_activations = false;  // the rate includes the loads of activations of bf16
 };
 
 // Returns the variant that multiplies `strips` strips of a weight with `tokens` rows. Its rates include the
