@@ -203,7 +203,7 @@ Setting choose_setting(Dice& dice, DeviceKind device, int64_t runs) {
   s.max_requests = std::min(s.max_tokens, dice.between(1, 8));
   s.bulk_copy = !dice.one_in(3);
   s.race = !processor && dice.one_in(10);
-  s.quick = !dice.one_in(processor ? 12 : 40);
+  s.quick = !dice.one_in(40);
   s.scheduler = dice.of<Scheduler>({Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto});
   if (dice.one_in(2)) s.placements = choose_placements(dice);
   if (dice.one_in(3)) s.splits = choose_splits(dice);

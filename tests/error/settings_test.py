@@ -115,7 +115,7 @@ class SettingsTest(Command):
         model = self.dir / "fp8"
         model.mkdir()
 
-        def attributes(scheme, *options, target="sm_89", machine="rtx4090", tokens=256, found=b"fp8_from = 33"):
+        def attributes(scheme, *options, target="sm_89", machine="l4", tokens=256, found=b"fp8_from = 33"):
             """Returns how many products of the schedule have 8-bit activations."""
             config = json.loads((shape / "config.json").read_text())
             config.update(num_hidden_layers=4, quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128],

@@ -157,7 +157,8 @@ json config_of(const Shape& s) {
          {"tie_word_embeddings", s.tied},
          {"torch_dtype", type_name(s.type)},
          {"vocab_size", s.vocab}};
-  if (s.head_dim * s.heads != s.hidden || s.family.starts_with("qwen3")) c["head_dim"] = s.head_dim;
+  if (s.head_dim * s.heads != s.hidden || s.family.starts_with("qwen3") || s.family == "gpt_oss")
+    c["head_dim"] = s.head_dim;
   if (s.llama3_rope)
     c["rope_scaling"] = {{"rope_type", "llama3"},
                          {"factor", 8.0},

@@ -1,5 +1,5 @@
 """These tests check that tools/bench/fit puts measured figures in place of a machine's estimates. They also
-check its comparison of simulated steps with measured ones.
+check its comparison of simulated steps with measured ones, and what tools/bench/ranges says of estimates.
 Usage: fit_test.py ROOT MKC
 """
 import json
@@ -51,6 +51,31 @@ class FitTest(unittest.TestCase):
             done = self.fit(result)
             self.assertEqual((done.returncode, done.stderr),
                              (1, f"fit: error: {self.folder}/gpu.json: expected a result of tools/gpu/bench.py on a GPU\n"))
+
+
+class RangesTest(unittest.TestCase):
+    def ranges(self, *more):
+        return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "ranges", ROOT / "models" / "tiny-stories", "--mkc", MKC, *more],
+                              capture_output=True, text=True, timeout=120)
+
+    def test_each_estimate_is_taken_at_both_ends(self):
+        done = self.ranges()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, step, *rows = done.stdout.splitlines()
+        self.assertEqual(first, "h100, batch 1, context 1024; not run on a GPU")
+        self.assertRegex(step, r"^step \d+ us, floor \d+ us$")
+        ends = {name: (float(slow), float(fast)) for slow, fast, _, name, *_ in (row.split() for row in rows)}
+        machine = json.loads((ROOT / "scheduler" / "machine" / "h100.json").read_text())
+        self.assertEqual(set(ends), {name for name, figure in machine.items() if isinstance(figure, dict) and "range" in figure})
+        self.assertEqual(sorted((slow for slow, _ in ends.values()), reverse=True), [slow for slow, _ in ends.values()])
+        slow, fast = ends["notify_ns"]
+        self.assertTrue(fast < 0 < slow, ends)
+        self.assertEqual(ends["mma_per_ns"], (0, 0))  # one token goes by Mma8
+
+    def test_an_unknown_machine_is_refused(self):
+        done = self.ranges("--machine", "h1000")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ranges: error: --machine: no description", done.stderr)
 
 
 unittest.main(argv=sys.argv[:1])
