@@ -55,14 +55,15 @@ class FitTest(unittest.TestCase):
 
 class RangesTest(unittest.TestCase):
     def ranges(self, *more):
-        return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "ranges", ROOT / "models" / "tiny-stories", "--mkc", MKC, *more],
+        return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "ranges", ROOT / "models" / "tiny-stories", "--mkc", MKC,
+                               "--context", "128", *more],
                               capture_output=True, text=True, timeout=120)
 
     def test_each_estimate_is_taken_at_both_ends(self):
         done = self.ranges()
         self.assertEqual(done.returncode, 0, done.stderr)
         first, step, *rows = done.stdout.splitlines()
-        self.assertEqual(first, "h100, batch 1, context 1024; not run on a GPU")
+        self.assertEqual(first, "h100, batch 1, context 128; not run on a GPU")
         self.assertRegex(step, r"^step \d+ us, floor \d+ us$")
         ends = {name: (float(slow), float(fast)) for slow, fast, _, name, *_ in (row.split() for row in rows)}
         machine = json.loads((ROOT / "scheduler" / "machine" / "h100.json").read_text())
