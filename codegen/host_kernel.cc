@@ -54,19 +54,18 @@ struct Object {
 // Returns the bodies that quick code calls. Null: the kernel inlines its bodies, or compiles them itself,
 // because they are edited, or write a trace.
 const HostBodies* called_bodies(const HostOptions& options) {
-  const bool called = options.quick && !options.edit && options.mode != Mode::kTraced;
-  return called ? host_bodies(options.race) : nullptr;
+  return calls_bodies(options.mode, options.quick) && !options.edit ? host_bodies(options.race) : nullptr;
 }
 
 Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptions& options,
-                   const HostBodies* called, llvm::TargetMachine& machine) {
+                   llvm::TargetMachine& machine) {
   llvm::LLVMContext context;
   const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
   // An edit finds the bodies as they were written. The library holds them simplified.
   const std::vector<std::string> parts = options.edit ? host_parts() : std::vector<std::string>{"host"};
   const std::unique_ptr<llvm::Module> module =
       make_kernel_module(context, schedule, kinds, options.mode, engines,
-                         {parts, options.race || options.edit, called != nullptr});
+                         {parts, options.race || options.edit, called_bodies(options) != nullptr});
   if (options.edit) {
     options.edit(*module);
     simplify_bodies(*module);
@@ -74,7 +73,6 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
   optimise(*module, machine, options.quick);
   Object object;
   if (options.race) object.sites = add_race_hooks(*module);
-  if (options.race && called) object.sites = called->sites;  // the scaffold itself is site 0 in both
   object.file = or_bug(llvm::orc::SimpleCompiler(machine)(*module));
   return object;
 }
@@ -93,7 +91,7 @@ std::string name_of(const Schedule& schedule, const HostOptions& options,
 }
 
 Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const HostOptions& options,
-                           const HostBodies* called, llvm::TargetMachine& machine) {
+                           llvm::TargetMachine& machine) {
   const std::string name = name_of(schedule, options, machine);
   if (const std::optional<Kept> kept = find_cached(options.cache, name)) {
     const llvm::StringRef bytes(reinterpret_cast<const char*>(kept->bytes.data()), kept->bytes.size());
@@ -102,7 +100,7 @@ Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const H
     for (std::string site; std::getline(sites, site);) object.sites.push_back(site);
     return object;
   }
-  Object object = make_object(schedule, kinds, options, called, machine);
+  Object object = make_object(schedule, kinds, options, machine);
   const std::span<const char> file(object.file->getBufferStart(), object.file->getBufferSize());
   const std::span<const std::byte> bytes = std::as_bytes(file);
   Kept kept{{bytes.begin(), bytes.end()}, {}};
@@ -117,10 +115,10 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   llvm::orc::JITTargetMachineBuilder builder = host_machine(options.quick);
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   const Kinds kinds = find_kinds(schedule);
+  Object object = find_or_make_object(schedule, kinds, options, *machine);
   const HostBodies* called = called_bodies(options);
-  Object object = find_or_make_object(schedule, kinds, options, called, *machine);
   HostKernel kernel;
-  kernel.sites = std::move(object.sites);
+  kernel.sites = called ? called->sites : std::move(object.sites);  // the scaffold is site 0 in both
 
   std::shared_ptr<llvm::orc::LLJIT> jit =
       make_jit(std::move(builder), called ? called->functions : NamedFunctions{});

@@ -14,11 +14,17 @@
 
 namespace mkc {
 
+// Tells whether kernels of a mode call the bodies that were compiled when mkc was built. These write no
+// trace.
+constexpr bool calls_bodies(Mode mode, bool quick) {
+  return quick && mode != Mode::kTraced;
+}
+
 // Parts are bitcode files to link, in their order (see device_bitcode).
 struct Parts {
   std::span<const std::string> names;
   bool lines = false;   // keeps the lines of the source, where a file has them
-  bool called = false;  // links nothing: the kernels call bodies that are machine code (compiled_bodies.h)
+  bool called = false;  // links nothing: the kernels call bodies that are machine code (bitcode.h)
 };
 
 // Returns a module with the kernels of a mode and mk_pack. The functions that the kernels need are linked

@@ -52,11 +52,6 @@ void let_bodies_be_inlined(llvm::Module& module, bool inlined) {
   }
 }
 
-void bind(llvm::Module& module, const llvm::TargetMachine& machine) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
-}
-
 }  // namespace
 
 void simplify_bodies(llvm::Module& module) {
@@ -66,14 +61,9 @@ void simplify_bodies(llvm::Module& module) {
   let_bodies_be_inlined(module, true);
 }
 
-void optimise_bodies(llvm::Module& module, llvm::TargetMachine& machine) {
-  bind(module, machine);
-  let_bodies_be_inlined(module, false);
-  run_pipeline(module, &machine, kQuick);
-}
-
 void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
-  bind(module, machine);
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
   if (quick) let_bodies_be_inlined(module, false);
   run_pipeline(module, &machine, quick ? kQuick : kOptimise);
 }

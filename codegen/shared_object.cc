@@ -4,10 +4,7 @@
 #include <lld/Common/CommonLinkerContext.h>
 #include <lld/Common/Driver.h>
 #include <llvm/IR/LegacyPassManager.h>
-#include <llvm/MC/TargetRegistry.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
-#include <llvm/Target/TargetMachine.h>
 
 #include <filesystem>
 #include <mutex>
@@ -15,6 +12,7 @@
 #include "codegen/bitcode.h"
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
+#include "codegen/processor_machine.h"
 #include "runtime/artefact/seal.h"
 #include "runtime/base/file.h"
 #include "runtime/base/temporaries.h"
@@ -24,25 +22,8 @@ LLD_HAS_DRIVER(elf)
 namespace mkc {
 namespace {
 
-std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target, bool quick = false) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    llvm::InitializeNativeTargetAsmParser();  // system calls
-  });
-  const llvm::Triple triple("x86_64-linux-gnu");
-  std::string error;
-  const llvm::Target* x86 = llvm::TargetRegistry::lookupTarget(triple, error);
-  MKC_ASSERT(x86, "LLVM without x86-64: " + error);
-  return std::unique_ptr<llvm::TargetMachine>(x86->createTargetMachine(
-      triple, target.cpu, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default));
-}
-
-// Tells whether the kernel calls the bodies that were compiled when mkc was built. These write no trace.
-bool calls_bodies(Mode mode, bool quick) {
-  return quick && mode != Mode::kTraced;
+llvm::CodeGenOptLevel level_of(bool quick) {
+  return quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
 }
 
 std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Schedule& schedule, Mode mode,
@@ -78,7 +59,7 @@ void add_global(llvm::Module& module, const char* name, std::span<const std::byt
 // Returns an object file with plan and manifest.
 std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const mkrt::Manifest& manifest,
                                         const Target& target) {
-  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target);
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, level_of(false));
   llvm::LLVMContext context;
   llvm::Module module("data", context);
   module.setTargetTriple(machine->getTargetTriple());
@@ -89,27 +70,22 @@ std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const m
   return emit(module, *machine);
 }
 
-// Tells whether an object file has bodies of the target's library.
-bool is_body_of(const Target& target, const std::string& file) {
-  return file.starts_with(target.libraries[0] + "_");
-}
-
-// Returns the object file with those bodies that kernels inline, for kernels that call them.
-std::string bodies_to_call(const Target& target) {
-  return "called_" + target.libraries[0];
+// Tells whether an object file has bodies that kernels of the target call. Quick kernels inline none.
+bool is_body_of(const Target& target, bool quick, const std::string& file) {
+  return file.starts_with(target.libraries[0] + "_") || (quick && file == "called_" + target.libraries[0]);
 }
 
 }  // namespace
 
 std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target,
                                              bool quick) {
-  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, quick);
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, level_of(quick));
   llvm::LLVMContext context;
   return emit(*make_module(context, schedule, mode, target, *machine, quick), *machine);
 }
 
 std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target& target) {
-  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target);
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, level_of(false));
   llvm::LLVMContext context;
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -122,7 +98,8 @@ constexpr size_t kLinkerBytes = 1 << 16;
 
 Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> object,
                                                      std::span<const std::byte> plan,
-                                                     const mkrt::Manifest& manifest, const Target& target) {
+                                                     const mkrt::Manifest& manifest, const Target& target,
+                                                     bool quick) {
   const mkrt::TemporaryFolder scratch;
   if (scratch.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
   const std::string code = scratch.path + "/code.o", data = scratch.path + "/data.o",
@@ -133,16 +110,12 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
   size_t bytes = kLinkerBytes + object.size() + data_object.size();
-  const std::string called = bodies_to_call(target);
   for (const Bitcode& body : device_bitcode()) {
-    if (!is_body_of(target, body.name) && body.name != called) continue;
+    if (!is_body_of(target, quick, body.name)) continue;
     bytes += body.bytes.size();
-    const std::string file = fmt::format("{}/{}.o", scratch.path, body.name);
-    if (Status status = mkrt::write_file(file, std::as_bytes(body.bytes)); !status.ok())
+    arguments.push_back(fmt::format("{}/{}.o", scratch.path, body.name));
+    if (Status status = mkrt::write_file(arguments.back(), std::as_bytes(body.bytes)); !status.ok())
       return status.error();
-    if (body.name == called) arguments.push_back("--start-lib");  // linked where the kernel inlined no bodies
-    arguments.push_back(file);
-    if (body.name == called) arguments.push_back("--end-lib");
   }
   // The linker writes to a mapped file, where a full disk would end the process.
   if (Status room = mkrt::write_file(out, std::vector<std::byte>(bytes)); !room.ok()) return room.error();

@@ -23,9 +23,11 @@ std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode
 std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target& target);
 
 // Links an object file to a shared object that also has the globals mk_plan and mk_manifest, as a cubin has.
-// The manifest has room for a certificate and seals. Error: a temporary file cannot be written.
+// The manifest has room for a certificate and seals. `quick` is that of the object file. Error: a temporary
+// file cannot be written.
 Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> object,
                                                      std::span<const std::byte> plan,
-                                                     const mkrt::Manifest& manifest, const Target& target);
+                                                     const mkrt::Manifest& manifest, const Target& target,
+                                                     bool quick = false);
 
 }  // namespace mkc

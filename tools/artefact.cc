@@ -223,7 +223,7 @@ Result<BuiltCubin> build_shared_object(Compilation& c, const Cache& cache, const
       object = make_processor_object(c.schedule(), c.mode, target.value(), c.quick);
     }
     const Timer timer(c, "link");
-    return link_processor_object(object, build.plan, build.manifest, target.value());
+    return link_processor_object(object, build.plan, build.manifest, target.value(), c.quick);
   };
   code.describe = [](nlohmann::json& summary, const std::vector<std::byte>& bytes) {
     summary["code_bytes"] = bytes.size();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <future>
 
 #include "codegen/lists.h"
@@ -12,6 +11,7 @@
 #include "frontend/quantization.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "runtime/base/file.h"
 #include "runtime/device/processor.h"
 #include "scheduler/events/events.h"
 #include "scheduler/place/place.h"
@@ -308,12 +308,8 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
                              c.machine.target, c.request.target)};
   if (Status status = check_for_machine(c.request, c.machine); !status.ok()) return status.error();
   const std::string& directory = c.request.checkpoint;
-  // The reader of a path that cannot be followed reports the error.
-  const auto has = [&](const char* name) {
-    std::error_code failed;
-    return std::filesystem::exists(directory + name, failed) || failed;
-  };
-  if (weights || has("/model.safetensors") || has("/model.safetensors.index.json")) {
+  if (weights || !mkrt::is_absent(directory + "/model.safetensors") ||
+      !mkrt::is_absent(directory + "/model.safetensors.index.json")) {
     mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(directory);
     if (!checkpoint.ok()) return checkpoint.error();
     c.checkpoint = std::move(checkpoint.value());

@@ -8,6 +8,7 @@
 
 #include "frontend/json.h"
 #include "frontend/source.h"
+#include "runtime/base/file.h"
 #include "runtime/session/kv_cache.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
@@ -82,9 +83,9 @@ Result<GenerationDefaults> read_defaults(const std::string& directory) {
 
 Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {
   const std::string path = directory + "/tokenizer.json";
-  std::error_code failed, ignored;
-  if (!std::filesystem::exists(path, failed) && !failed) {
+  if (mkrt::is_absent(path)) {
     if (text.empty()) return std::optional<mkrt::Tokenizer>();
+    std::error_code ignored;
     const bool has_model = std::filesystem::exists(directory + "/tokenizer.model", ignored);
     return Error{fmt::format("{}: error: has no tokenizer.json{}, expected one for {}", directory,
                              has_model ? " but a tokenizer.model, which is not read" : "", text)};

@@ -5,32 +5,16 @@
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
-#include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/MemoryBuffer.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include "codegen/link.h"
 #include "codegen/optimise.h"
+#include "codegen/processor_machine.h"
 #include "codegen/race_hooks.h"
-#include "codegen/targets.h"
 
 namespace {
-
-std::unique_ptr<llvm::TargetMachine> machine_of(const mkc::Target& target, llvm::CodeGenOptLevel level) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  llvm::InitializeNativeTargetAsmParser();  // system calls
-  const llvm::Triple triple("x86_64-linux-gnu");
-  std::string error;
-  const llvm::Target* x86 = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!x86) return nullptr;
-  llvm::TargetOptions options;
-  options.FunctionSections = true;  // a shared object keeps what it calls
-  return std::unique_ptr<llvm::TargetMachine>(x86->createTargetMachine(
-      triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
-}
 
 void hide_functions(llvm::Module& library) {
   for (llvm::Function& f : library)
@@ -52,14 +36,14 @@ int main(int argc, char** argv) {
   if (!target.ok()) return 2;
   const char* sites = argc > 5 ? argv[5] : nullptr;
   // The race detector takes most of a run's time, so that faster code would save little of it.
-  const std::unique_ptr<llvm::TargetMachine> machine =
-      machine_of(target.value(), sites ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
-  if (!machine) return 2;
+  const std::unique_ptr<llvm::TargetMachine> machine = mkc::processor_machine(
+      target.value(), sites ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
+  machine->Options.FunctionSections = true;  // a shared object keeps what it calls
   llvm::LLVMContext context;
   const auto file = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(argv[3])), argv[3]);
   const auto library = llvm::cantFail(llvm::parseBitcodeFile(*file, context), argv[3]);
   mkc::decide_tracing(*library, false);
-  mkc::optimise_bodies(*library, *machine);
+  mkc::optimise(*library, *machine, true);
   if (sites && !write_sites(*library, sites)) return 1;
   llvm::StripDebugInfo(*library);
   if (std::string_view(argv[2]) == "hidden") {

@@ -45,8 +45,7 @@ constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 //   tile, and each tile strip by strip.
 // kMma8: matrix instructions, and the tokens of one matrix instruction. Work and order of bytes are those of
 // kFma. kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
-// kMma64: each warp has 16 or 32 tokens and some of a block's strips. A pass brings a block K slice by K
-// slice.
+// kMma64: each warp has 16 or 32 tokens and some of a block's strips. A pass goes K slice by K slice.
 //   A stage holds the tile slices of one K slice, of all strips one after the other. Where strips are few, a
 //   stage holds those of the next tiles too.
 // kWgmma128: warpgroups multiply. A stage holds one tile slice of each strip. The loader leaves

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/file.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/base/json_text.h"
 
@@ -187,12 +188,6 @@ Status sort_by_name(std::vector<StoredTensor>& tensors) {
   return {};
 }
 
-// Tells whether something has the path. The reader of a path that cannot be followed reports the error.
-bool may_be_there(const std::string& path) {
-  std::error_code failed;
-  return std::filesystem::exists(path, failed) || failed;
-}
-
 }  // namespace
 
 const StoredTensor* Checkpoint::find(std::string_view name) const {
@@ -206,7 +201,7 @@ Result<Checkpoint> open_checkpoint(const std::string& directory) {
   if (const Result<MappedFile> config = map_file(directory + "/config.json"); config.ok())
     checkpoint.config = config.value();
   const std::string single = directory + "/model.safetensors", sharded = single + ".index.json";
-  const bool has_single = may_be_there(single), has_sharded = may_be_there(sharded);
+  const bool has_single = !is_absent(single), has_sharded = !is_absent(sharded);
   if (const std::string other = foreign_weights(directory); !has_single && !has_sharded && !other.empty())
     return Error{fmt::format("{}: error: has no model.safetensors, but {}", directory, other)};
   if (has_single || !has_sharded) {

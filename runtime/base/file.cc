@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <utility>
@@ -161,6 +162,11 @@ Status write_file(const std::string& path, std::span<const std::byte> bytes) {
   if (Status status = file.write(bytes, 0); !status.ok()) return status;
   if (Status status = file.sync(); !status.ok()) return status;
   return file.commit();
+}
+
+bool is_absent(const std::string& path) {
+  std::error_code failed;
+  return !std::filesystem::exists(path, failed) && !failed;
 }
 
 Status check_writable(const std::string& path) {

@@ -81,6 +81,9 @@ class FileWriter {
 // what the system reports; a failed write makes no new file.
 Status write_file(const std::string& path, std::span<const std::byte> bytes);
 
+// Tells whether nothing has this path. The reader of a path that cannot be followed reports the error.
+bool is_absent(const std::string& path);
+
 // Tells, before the bytes are there, whether write_file() could make the file. Errors: the path is a
 // directory; its folder does not exist or takes no files.
 Status check_writable(const std::string& path);

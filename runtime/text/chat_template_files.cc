@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -16,12 +15,6 @@ namespace {
 using OptionalTemplate = Result<std::optional<ChatTemplate>>;
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
-
-// Tells whether a file does not exist. The reader of a path that cannot be followed reports the error.
-bool is_absent(const std::string& path) {
-  std::error_code failed;
-  return !std::filesystem::exists(path, failed) && !failed;
-}
 
 // Returns the members of a JSON file that is an object, or nothing where the file does not exist.
 Result<std::optional<nlohmann::json>> read_object(const std::string& path) {
