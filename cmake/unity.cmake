@@ -9,12 +9,6 @@ option(MKC_UNITY "Compile the sources of libraries together, 32 at a time" ${uni
 function(mkc_unity)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD "${MKC_UNITY}" UNITY_BUILD_BATCH_SIZE 32)
 endfunction()
-# mkc_not_hot(TARGETS…) inlines little in code that takes little of a program's time. That saves a quarter of its compilation.
-function(mkc_not_hot)
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-mllvm -inline-threshold=5>)
-  endforeach()
-endfunction()
 # mkc_apart_from_unity(SOURCES…) compiles sources by themselves: those whose names other sources have, too.
 function(mkc_apart_from_unity)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -34,7 +34,7 @@ void cache_arguments(Fields& f, size_t offset) {
 }
 
 // Fills the arguments that append, attend and combine share. Pointers that a body does not need are null.
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* attention_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::AttendArgs;
   Fields f{e, call, e.local(sizeof(A))};
   const BodyKind body = f.grid().body;
@@ -88,8 +88,9 @@ void attend(Emitter& e, const BodyCall& call, const TaskCall& t) {
              kv_tiles = floor_div(partial_positions_of(program, grid), kKvTilePositions);
   const auto each_query_tile = [&](llvm::Value* kv_tile) {
     e.loop(e.constant(0), e.value(query_tiles, coords), [&](llvm::Value* query_tile) {
-      e.call(typed("mkb_attend", call, "k_cache").c_str(),
-             {call.worker, arguments(e, call), coords[0], coords[1], coords[2], kv_tile, query_tile});
+      e.call(
+          typed("mkb_attend", call, "k_cache").c_str(),
+          {call.worker, attention_arguments(e, call), coords[0], coords[1], coords[2], kv_tile, query_tile});
     });
   };
   if (kv_tiles.is_const()) return each_query_tile(e.constant(0));  // exactly one KV tile
@@ -112,8 +113,8 @@ void load(Emitter& e, const BodyCall& call, const TaskCall& t) {
 
 }  // namespace
 
-const BodyCode kAppendCode = {.arguments = arguments, .task = append};
-const BodyCode kAttendCode = {.arguments = arguments, .task = attend, .load = load};
-const BodyCode kCombineCode = {.arguments = arguments, .task = combine};
+const BodyCode kAppendCode = {.arguments = attention_arguments, .task = append};
+const BodyCode kAttendCode = {.arguments = attention_arguments, .task = attend, .load = load};
+const BodyCode kCombineCode = {.arguments = attention_arguments, .task = combine};
 
 }  // namespace mkc

@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::EmbedArgs;
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, tokens), "tokens");
@@ -18,12 +18,12 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void embed_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call(typed("mkb_embed", call, "table").c_str(), {call.worker, t.arguments, t.coords[0]});
 }
 
 }  // namespace
 
-const BodyCode kEmbedCode = {.arguments = arguments, .task = task};
+const BodyCode kEmbedCode = {.arguments = embed_arguments, .task = embed_task};
 
 }  // namespace mkc

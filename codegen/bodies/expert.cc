@@ -9,7 +9,7 @@ namespace {
 
 using Args = mk::ProductArgs;
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::ExpertArgs;
   static_assert(offsetof(A, product) == 0);
   Fields f{e, call, e.local(sizeof(A))};
@@ -27,22 +27,22 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void expert_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call(typed("mkb_expert", call, "weight").c_str(), {call.worker, t.arguments, t.coords[0], t.coords[1]});
 }
 
 // Finds the rows of the tasks of the active experts.
-void rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+void expert_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = call.schedule.program.grids[call.grid];
   e.call("mkb_expert_rows", {call.worker, arguments, e.value(grid.coords[1].extent)});
 }
 
 }  // namespace
 
-const BodyCode kExpertCode = {.arguments = arguments,
-                              .task = task,
+const BodyCode kExpertCode = {.arguments = expert_arguments,
+                              .task = expert_task,
                               .epilogue = product_epilogue,
-                              .rows = rows,
+                              .rows = expert_rows,
                               .segment_start = product_start};
 
 }  // namespace mkc

@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::ExpertSumArgs;
   static_assert(mk::kSumCols == kSumColumns);
   Fields f{e, call, e.local(sizeof(A))};
@@ -23,12 +23,12 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void expert_sum_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_expert_sum", {call.worker, t.arguments, t.coords[0], t.coords[1]});
 }
 
 }  // namespace
 
-const BodyCode kExpertSumCode = {.arguments = arguments, .task = task};
+const BodyCode kExpertSumCode = {.arguments = expert_sum_arguments, .task = expert_sum_task};
 
 }  // namespace mkc

@@ -9,7 +9,7 @@ namespace {
 
 using Args = mk::ProductArgs;
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   fill_product(f, call.tokens);
   f.set(offsetof(Args, x_rows), e.value(f.tensor("x").shape[0]));
@@ -21,14 +21,16 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void product_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call(typed("mkb_product", call, "weight").c_str(), {call.worker, t.arguments, t.task, t.count});
 }
 
 }  // namespace
 
-constexpr BodyCode kProductCode = {
-    .arguments = arguments, .task = task, .epilogue = product_epilogue, .segment_start = product_start};
+constexpr BodyCode kProductCode = {.arguments = product_arguments,
+                                   .task = product_task,
+                                   .epilogue = product_epilogue,
+                                   .segment_start = product_start};
 // Parts of a split product are multiplied by the code of products.
 constexpr BodyCode kSplitKPartialCode = kProductCode;
 

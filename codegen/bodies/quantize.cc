@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* quantize_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::QuantizeArgs;
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, x), "x");
@@ -20,12 +20,12 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void quantize_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_quantize", {call.worker, t.arguments, t.coords[0]});
 }
 
 }  // namespace
 
-const BodyCode kQuantizeCode = {.arguments = arguments, .task = task};
+const BodyCode kQuantizeCode = {.arguments = quantize_arguments, .task = quantize_task};
 
 }  // namespace mkc

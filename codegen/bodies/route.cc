@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* route_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::RouteArgs;
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
@@ -24,12 +24,12 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void route_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_route", {call.worker, t.arguments});
 }
 
 }  // namespace
 
-const BodyCode kRouteCode = {.arguments = arguments, .task = task};
+const BodyCode kRouteCode = {.arguments = route_arguments, .task = route_task};
 
 }  // namespace mkc

@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* row_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::RowArgs;
   static_assert(mk::kRowCols == kRowColumns);
   Fields f{e, call, e.local(sizeof(A))};
@@ -48,12 +48,12 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void row_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_row", {call.worker, t.arguments, t.coords[0], t.coords[1]});
 }
 
 }  // namespace
 
-const BodyCode kRowCode = {.arguments = arguments, .task = task};
+const BodyCode kRowCode = {.arguments = row_arguments, .task = row_task};
 
 }  // namespace mkc

@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* sample_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::SampleArgs;
   static_assert(mkrt::kMaxVocab == kMaxSampled);
   Fields f{e, call, e.local(sizeof(A))};
@@ -26,12 +26,12 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void sample_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_sample", {call.worker, t.arguments, t.coords[0]});
 }
 
 }  // namespace
 
-const BodyCode kSampleCode = {.arguments = arguments, .task = task};
+const BodyCode kSampleCode = {.arguments = sample_arguments, .task = sample_task};
 
 }  // namespace mkc

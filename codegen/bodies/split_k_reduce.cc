@@ -10,7 +10,7 @@ using Args = mk::ProductArgs;
 using Epilogue = mk::EpilogueArgs;
 
 // Fills the arguments of split_k_reduce. Sizes are constants, because its code is shared with no other kind.
-llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   const Tensor& sums = f.tensor("sums");
   f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
@@ -25,7 +25,7 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+void split_k_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   fill_epilogue(e, call, arguments, 1, [&](Fields& f) {
     const Tensor& out = f.tensor("out", true);
     set_epilogue_operands(f);
@@ -43,12 +43,13 @@ void epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   });
 }
 
-void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void split_k_reduce_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_split_k_reduce", {call.worker, t.arguments, t.coords[0], t.count});
 }
 
 }  // namespace
 
-const BodyCode kSplitKReduceCode = {.arguments = arguments, .task = task, .epilogue = epilogue};
+const BodyCode kSplitKReduceCode = {
+    .arguments = split_k_reduce_arguments, .task = split_k_reduce_task, .epilogue = split_k_epilogue};
 
 }  // namespace mkc

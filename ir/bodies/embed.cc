@@ -5,7 +5,7 @@ namespace {
 
 using enum OperandKind;
 
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> embed_footprint(const FootprintOf& s) {
   if (s.is("tokens")) return Region{each(0)};
   if (s.is("out") || s.is("x_bf16") || s.is("sum_squares")) return Region{each(0), s.all(1)};
   return s.whole();
@@ -22,7 +22,7 @@ const Body& embed_body() {
                  {{"out", {kValue, "TD"}}, {"x_bf16?", {kBf16Value, "TD"}}, {"sum_squares?", {kValue, "T1"}}},
                  {},
                  {}},
-      .footprint = footprint_of};
+      .footprint = embed_footprint};
   return body;
 }
 

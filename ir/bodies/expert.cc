@@ -7,7 +7,7 @@ namespace {
 
 using enum OperandKind;
 
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> expert_footprint(const FootprintOf& s) {
   const int64_t strips = task_strips(s.grid);
   if (s.is("weight")) return Region{s.all(0), s.block(strips * kTileRows, 1), s.all(2)};
   if (s.is("bias") || s.is("up_bias")) return Region{s.all(0), s.block(strips * strip_columns(s.grid), 1)};
@@ -20,7 +20,7 @@ std::optional<Region> footprint_of(const FootprintOf& s) {
 }
 
 // Checks the strips, V17 of the biases, and V19: coordinate 1 runs over the active experts.
-void check(const GridUnderCheck& c) {
+void check_expert(const GridUnderCheck& c) {
   check_strips(c);
   const bool paired = c.reads("bias") && int_attr(c.grid.attrs, "gate", 0) != 0;
   if (c.reads("up_bias") != paired)
@@ -55,8 +55,8 @@ const Body& expert_body() {
                  {{"out", {kEither, "RO"}}},
                  {"gate?", "strips?", "top_k"},
                  {"eps?"}},
-      .footprint = footprint_of,
-      .check = check,
+      .footprint = expert_footprint,
+      .check = check_expert,
       .lookups = {"active_experts", "expert", "active_expert_rows", "active_expert_begin", "token"}};
   return body;
 }

@@ -5,7 +5,7 @@ namespace {
 
 using enum OperandKind;
 
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> expert_sum_footprint(const FootprintOf& s) {
   if (s.is("routing_weight") || s.is("row")) return Region{each(0), s.all(1)};
   if (s.is("sum_squares")) return Region{each(0), each(1)};
   if (s.is("next_norm")) return Region{s.block(kSumColumns, 0, 1)};
@@ -14,8 +14,8 @@ std::optional<Region> footprint_of(const FootprintOf& s) {
   return Region{each(0), s.block(kSumColumns, 1, 1)};
 }
 
-void set_extents(const TaskProgram& program, const TaskGrid& grid,
-                 std::vector<std::optional<Expr>>& extents) {
+void set_expert_sum_extents(const TaskProgram& program, const TaskGrid& grid,
+                            std::vector<std::optional<Expr>>& extents) {
   const Access* out = find_operand(grid, "out", true);
   if (out && extents.size() == 2) extents[1] = ceil_div(program.tensors[out->tensor].shape[1], kSumColumns);
 }
@@ -36,8 +36,8 @@ const Body& expert_sum_body() {
                  {{"out", {kValue, "TD"}}, {"x_bf16?", {kBf16Value, "TD"}}, {"sum_squares?", {kValue, "TP"}}},
                  {},
                  {}},
-      .footprint = footprint_of,
-      .set_extents = set_extents,
+      .footprint = expert_sum_footprint,
+      .set_extents = set_expert_sum_extents,
       .lookups = {"active_experts"}};
   return body;
 }

@@ -39,7 +39,7 @@ void check_codes(const GridUnderCheck& c) {
 }
 
 // Checks V17 of the rows besides the strips. `out` has as many rows as x, unless the product gathers rows.
-void check(const GridUnderCheck& c) {
+void check_product(const GridUnderCheck& c) {
   const auto x = c.sizes.find('X'), out = c.sizes.find('T');
   const bool both = x != c.sizes.end() && out != c.sizes.end();
   if (int_attr(c.grid.attrs, "gather_rows", 0) == 0 && both && x->second != out->second)
@@ -73,7 +73,7 @@ const Body& product_body() {
                                        {"fp8_from?", "gather_rows?", "gate?", "wgmma_from?"},
                                        {"eps?"}},
                             .footprint = strip_footprint,
-                            .check = check};
+                            .check = check_product};
   return body;
 }
 

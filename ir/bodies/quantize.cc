@@ -8,12 +8,12 @@ namespace {
 
 using enum OperandKind;
 
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> quantize_footprint(const FootprintOf& s) {
   return Region{each(0), s.all(1)};
 }
 
-void set_extents(const TaskProgram& program, const TaskGrid& grid,
-                 std::vector<std::optional<Expr>>& extents) {
+void set_quantize_extents(const TaskProgram& program, const TaskGrid& grid,
+                          std::vector<std::optional<Expr>>& extents) {
   const Access* x = find_operand(grid, "x");
   if (x && extents.size() == 1)
     extents[0] =
@@ -21,7 +21,7 @@ void set_extents(const TaskProgram& program, const TaskGrid& grid,
 }
 
 // Checks V17: chunks of 16 codes fill a row.
-void check(const GridUnderCheck& c) {
+void check_quantize(const GridUnderCheck& c) {
   const int64_t columns = c.size('K');
   if (columns == 0 || columns % kCodesAtOnce != 0)
     c.v.report(17, c.site,
@@ -44,9 +44,9 @@ const Body& quantize_body() {
                                        {{"codes", {kCodes, "TK"}}, {"code_scale", {kValue, "T1"}}},
                                        {"wgmma_from"},
                                        {"eps?"}},
-                            .footprint = footprint_of,
-                            .set_extents = set_extents,
-                            .check = check,
+                            .footprint = quantize_footprint,
+                            .set_extents = set_quantize_extents,
+                            .check = check_quantize,
                             .min_extent = 0};
   return body;
 }

@@ -8,12 +8,12 @@ namespace {
 
 using enum OperandKind;
 
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> route_footprint(const FootprintOf& s) {
   return s.whole();
 }
 
 // Checks V34 of active_experts. At least as many experts are active as one token chooses, and at most all.
-void check_regions(Verifier& v, const TaskProgram& program, const TaskGrid& grid, const Site& site) {
+void check_route_regions(Verifier& v, const TaskProgram& program, const TaskGrid& grid, const Site& site) {
   const Expr& experts = program.tensors[find_operand(grid, "logits")->tensor].shape[1];
   const Routing found = routing_of(program.symbols);
   const int64_t choices = int_attr(grid.attrs, "top_k", 0);
@@ -39,8 +39,8 @@ const Body& route_body() {
                                         {"row", {kIndex, "Tk"}}},
                                        {"norm_topk", "top_k"},
                                        {}},
-                            .footprint = footprint_of,
-                            .check_regions = check_regions};
+                            .footprint = route_footprint,
+                            .check_regions = check_route_regions};
   return body;
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using enum OperandKind;
 
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> row_footprint(const FootprintOf& s) {
   const int64_t columns = row_columns(s.program, s.grid);
   const Expr& cols = s.program.tensors[find_operand(s.grid, "out", true)->tensor].shape[1];
   const bool one_block = cols.is_const() && cols.constant() <= columns;
@@ -22,8 +22,8 @@ std::optional<Region> footprint_of(const FootprintOf& s) {
   return Region{each(0), block};
 }
 
-void set_extents(const TaskProgram& program, const TaskGrid& grid,
-                 std::vector<std::optional<Expr>>& extents) {
+void set_row_extents(const TaskProgram& program, const TaskGrid& grid,
+                     std::vector<std::optional<Expr>>& extents) {
   const Access* out = find_operand(grid, "out", true);
   if (out && extents.size() == 2)
     extents[1] = ceil_div(program.tensors[out->tensor].shape[1], row_columns(program, grid));
@@ -93,7 +93,7 @@ struct RowCheck : GridUnderCheck {
   }
 };
 
-void check(const GridUnderCheck& c) {
+void check_row(const GridUnderCheck& c) {
   const RowCheck row{c};
   row.check_steps();
   row.check_shape();
@@ -137,9 +137,9 @@ const Body& row_body() {
                   {"best_index?", {kIndex, "TS"}}},
                  {"centered?", "gather_rows?", "head_dim?", "step0?", "step1?", "step2?", "step3?"},
                  {"eps?", "value0?", "value1?", "value2?", "value3?"}},
-      .footprint = footprint_of,
-      .set_extents = set_extents,
-      .check = check};
+      .footprint = row_footprint,
+      .set_extents = set_row_extents,
+      .check = check_row};
   return body;
 }
 

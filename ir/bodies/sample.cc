@@ -7,7 +7,7 @@ using enum OperandKind;
 
 // Gathered logits have the row of request b at index b. Otherwise the row is the request's last one. The
 // region covers both cases.
-std::optional<Region> footprint_of(const FootprintOf& s) {
+std::optional<Region> sample_footprint(const FootprintOf& s) {
   if (s.is("next")) return Region{each(0)};
   const StepSymbols step = step_symbols(s.program.symbols);
   if (!step.first_row.valid() || !step.q_len.valid()) return std::nullopt;
@@ -26,7 +26,7 @@ const Body& sample_body() {
                  {{"next", {kIndex, "B"}}},
                  {},
                  {}},
-      .footprint = footprint_of};
+      .footprint = sample_footprint};
   return body;
 }
 
