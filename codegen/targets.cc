@@ -22,6 +22,7 @@ std::span<const Target> targets() {
       {"sm_120", "sm_120", "+ptx87", {"gpu", "hopper"}, {true, false}, 99 * 1024},
       {"sm_121", "sm_121", "+ptx88", {"gpu", "hopper"}, {true, false}, 99 * 1024},
       {"x86-64-v3", "x86-64-v3", "", {"processor_v3"}, kProcessorEngines},
+      {"x86-64-avx512", "x86-64-v4", "+avx512vnni", {"processor_avx512"}, kProcessorEngines},
       {"x86-64-v4", "x86-64-v4", "+avx512bf16,+avx512vbmi,+avx512vnni", {"processor_v4"}, kProcessorEngines},
   };
   return kTargets;

@@ -208,7 +208,7 @@ void add_compile(CLI::App& app, Action& action) {
       ->add_option(
           "--target", a->request.options.target,
           "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120, sm_121, or native: that of the GPU "
-          "that is there; x86-64-v3, x86-64-v4, or x86-64: that of this processor")
+          "that is there; x86-64-v3, x86-64-avx512, x86-64-v4, or x86-64: that of this processor")
       ->type_name("TARGET");
   command
       ->add_option(

@@ -11,12 +11,20 @@
 
 namespace mkrt {
 
-std::string processor_target() {
+std::vector<std::string> processor_targets() {
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") &&
-      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni"))
-    return "x86-64-v4";
-  return __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3" : "";
+  std::vector<std::string> targets;
+  const bool avx512 = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
+  if (avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi"))
+    targets.push_back("x86-64-v4");
+  if (avx512) targets.push_back("x86-64-avx512");
+  if (__builtin_cpu_supports("x86-64-v3")) targets.push_back("x86-64-v3");
+  return targets;
+}
+
+std::string processor_target() {
+  const std::vector<std::string> targets = processor_targets();
+  return targets.empty() ? "" : targets.front();
 }
 
 std::vector<int> usable_processors() {

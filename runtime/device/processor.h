@@ -6,8 +6,12 @@
 
 namespace mkrt {
 
-// Returns the best code generation target that the processor executes. "x86-64-v4" needs AVX-512 with BF16
-// and VNNI, and "x86-64-v3" needs AVX2, FMA and F16C. Returns "" for others.
+// Returns the code generation targets that the processor executes, the best one first. "x86-64-v4" needs
+// AVX-512 with BF16, VBMI and VNNI. "x86-64-avx512" needs AVX-512 with VNNI. "x86-64-v3" needs AVX2, FMA and
+// F16C.
+std::vector<std::string> processor_targets();
+
+// Returns the first of processor_targets(), or "" where there is none.
 std::string processor_target();
 
 // Returns the logical processors that this process may use, one of each core before the others.

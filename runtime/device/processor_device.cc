@@ -1,9 +1,11 @@
 // The processor is a device, too. Device memory is memory of the process, and each worker is a thread.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -157,11 +159,11 @@ class ProcessorDevice final : public Device {
       if (manifest_ != artefact.manifest) return has_other_kernel(name(), manifest_, artefact.manifest);
       return {};
     }
-    const std::string target = processor_target();
+    const std::vector<std::string> targets = processor_targets();
     const std::string& wanted = artefact.manifest.target;
-    if (!wanted.starts_with("x86-64-v") || wanted > target)
+    if (std::ranges::find(targets, wanted) == targets.end())
       return Error{fmt::format("cpu: error: the artefact is for {}, the processor runs {}", wanted,
-                               target.empty() ? "no target" : "up to " + target),
+                               targets.empty() ? "no target" : fmt::format("{}", fmt::join(targets, ", "))),
                    ErrorKind::kNoDevice};
     Result<Code> code = load_code(artefact);
     if (!code.ok()) return code.error();

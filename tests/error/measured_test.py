@@ -8,6 +8,7 @@ from pathlib import Path
 
 from command import FIXTURE, Command
 
+TARGETS = ["x86-64-v3", "x86-64-avx512", "x86-64-v4"]  # each has what those before it have
 RATES = {name: [10, 30] for name in ("f32", "f16", "bf16", "e4m3")}
 LOOPS = {f"{loop}_per_ns": {"value": RATES, "source": "made up"} for loop in ("product", "attend", "product_stream", "attend_stream")}
 CACHED = "\nthe weights stay in the last-level cache"
@@ -39,7 +40,7 @@ class MeasuredTest(Command):
         file = {"device": self.processor["name"], "model": self.processor["model"],
                 "processors": self.processor["processors"], "mkc": version, "seen": [], "left_out": {},
                 "figures": {"notify_ns": {"value": 12345, "source": "made up"}},
-                "targets": {target: LOOPS for target in ("x86-64-v3", "x86-64-v4") if target <= self.target}}
+                "targets": {target: LOOPS for target in TARGETS[:TARGETS.index(self.target) + 1]}}
         file.update(changes)
         if path is None:
             folder = self.cache / "devices"

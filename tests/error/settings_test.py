@@ -73,7 +73,7 @@ class SettingsTest(Command):
 
     def test_targets_are_those_of_the_device(self):
         run = ("run", FIXTURE, "--prompt-ids", 1)
-        self.refuses("--target: error: found sm_90a, expected one of a processor: x86-64-v3, x86-64-v4\n", *run, "--device",
+        self.refuses("--target: error: found sm_90a, expected one of a processor: x86-64-v3, x86-64-avx512, x86-64-v4\n", *run, "--device",
                      "cpu", "--target", "sm_90a")
         self.refuses("--target: error: found sm_90a, expected emulator, the target of the device\n", *run, "--device",
                      "emulator", "--target", "sm_90a")

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/processor_loops.h"
+#include "runtime/device/processor.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/processor_bench.h"
 #include "tools/doctor/processor_loop_rates.h"
@@ -41,8 +42,7 @@ class Measurer {
     signal();
     multiply_add(false, "f32");
     multiply_add(true, "bf16");
-    for (const char* target : {"x86-64-v4", "x86-64-v3"})
-      if (std::string_view(target) <= facts_.target) loops_of(target);
+    for (const std::string& target : mkrt::processor_targets()) loops_of(target);
     return std::move(m_);
   }
 
@@ -151,7 +151,7 @@ class Measurer {
   using Tokens = ProcessorLoops::Tokens;
 
   // Measures products and attention on all threads at once.
-  void loops_of(const char* target) {
+  void loops_of(const std::string& target) {
     const ProcessorLoops& loops = *processor_loops(target);
     for (const bool cached : {true, false}) {
       ordered_json product, attend;

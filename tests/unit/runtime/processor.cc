@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <fstream>
@@ -80,10 +81,11 @@ TEST_CASE("each worker of an artefact for the processor runs the artefact's own 
 
 TEST_CASE("the processor refuses artefacts for other devices, and takes its own after that") {
   const std::unique_ptr<Device> device = open_processor();
-  const std::string best = processor_target();
+  const std::vector<std::string> targets = processor_targets();
   for (const std::string target : {"sm_90a", "emulator", "x86-64-v9", ""})
     CHECK(refused(*device, artefact(bytes_of(kFirst), target)) ==
-          fmt::format("cpu: error: the artefact is for {}, the processor runs up to {}", target, best));
+          fmt::format("cpu: error: the artefact is for {}, the processor runs {}", target,
+                      fmt::join(targets, ", ")));
   CHECK(refused(*device, artefact({})) == "cpu: error: the artefact has no code");
   const std::string invalid = refused(*device, artefact(std::vector<std::byte>(4096, std::byte{7})));
   CHECK(invalid.starts_with("cpu: error: the artefact's code does not load: "));
