@@ -15,6 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/temporaries.h"
 #include "tools/doctor/bodies.h"
+#include "tools/doctor/jobs.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/probes.h"
 #include "tools/doctor/worker.h"
@@ -39,7 +40,8 @@ struct Check {
   double limit_s;
 };
 
-// Returns the checks in a fixed order. The two processes name a check by its index in this list.
+// Returns the checks in a fixed order. The two processes name a check by its index in this list. Bodies come
+// last, as their kernels are compiled meanwhile.
 std::vector<Check> list_checks(const Engines& engines, const CheckOptions& options) {
   std::vector<Check> checks;
   const auto add = [&](Check::Kind kind, size_t index, const std::string& name, const std::string& without,
@@ -51,10 +53,10 @@ std::vector<Check> list_checks(const Engines& engines, const CheckOptions& optio
   size_t index = 0;
   for (const Probe& p : probes_of(engines))
     add(Check::Kind::kPrimitive, index++, "primitive " + p.name, p.without, kProbeSeconds);
+  add(Check::Kind::kMeasure, 0, "measure", "", kMeasureSeconds);
   index = 0;
   for (const BodyCheck& b : body_checks(engines))
     add(Check::Kind::kBody, index++, "body " + b.name, b.without, kBodySeconds);
-  add(Check::Kind::kMeasure, 0, "measure", "", kMeasureSeconds);
   return checks;
 }
 
@@ -65,18 +67,6 @@ std::string body_path(const std::string& folder, size_t index) {
 void tell(const ordered_json& object) {
   print_out("{}\n", object.dump());
   std::fflush(stdout);
-}
-
-// Calls the functions on as many threads, in their order.
-void run_all(const std::vector<std::function<void()>>& jobs, uint32_t threads) {
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i; (i = next++) < jobs.size();) jobs[i]();
-  };
-  std::vector<std::thread> others;
-  for (uint32_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
 }
 
 // Writes the probes' kernels to the folder, as a cubin, or as PTX if there is no assembler.
@@ -109,42 +99,53 @@ class Checks {
     report_.threads = std::max(1u, std::thread::hardware_concurrency());
   }
 
+  // Compiles the models of bodies while the other checks run.
   Result<CheckReport> run() {
-    if (Status prepared = prepare(); !prepared.ok()) return prepared.error();
-    report_.compile_seconds = seconds_since(begin_);
-    for (put_unprepared(); next_ < checks_.size() && report_.unusable.empty(); put_unprepared())
-      if (const std::string fault = run_worker(); !fault.empty()) put(fault, 0);
+    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(options_.assembler);
+    if (!assembler.ok()) no_assembler_ = assembler.error().message;
+    Jobs compiling(body_jobs(), report_.threads);
+    const Status probes = put_probes(folder_, target_, assembler.ok() ? assembler.value().get() : nullptr);
+    report_.probe_seconds = seconds_since(begin_);
+    if (probes.ok()) run_until(first_body());
+    if (!probes.ok() || !report_.unusable.empty()) compiling.stop();
+    compiling.join();
+    if (!probes.ok()) return probes.error();
+    run_until(checks_.size());
     report_.seconds = seconds_since(begin_);
     return std::move(report_);
   }
 
  private:
-  // Compiles probes and the models of body checks side by side, as compilation takes most of doctor's time. A
-  // kernel for more tokens takes longer, and goes first.
-  Status prepare() {
+  size_t first_body() const {
+    const auto is_body = [](const Check& c) { return c.kind == Check::Kind::kBody; };
+    return static_cast<size_t>(std::ranges::find_if(checks_, is_body) - checks_.begin());
+  }
+
+  // Returns jobs that compile the models of body checks. A kernel for more tokens takes longer, and goes
+  // first.
+  std::vector<std::function<void()>> body_jobs() {
     const std::vector<BodyCheck> bodies = body_checks(target_.engines);
-    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(options_.assembler);
     prepared_.resize(checks_.size());
-    if (!assembler.ok()) no_assembler_ = assembler.error().message;
-    Status probes;
-    std::vector<std::function<void()>> jobs;
     std::vector<size_t> order;
-    for (size_t i = 0; i < checks_.size(); ++i)
-      if (checks_[i].kind == Check::Kind::kBody && assembler.ok()) order.push_back(i);
+    for (size_t i = first_body(); i < checks_.size() && no_assembler_.empty(); ++i) order.push_back(i);
     std::ranges::sort(order, std::greater(),
                       [&](size_t i) { return std::pair(bodies[checks_[i].index].max_tokens, i); });
+    std::vector<std::function<void()>> jobs;
     for (const size_t i : order)
-      jobs.emplace_back([&, i] {
-        prepared_[i] = prepare_body(bodies[checks_[i].index], options_.without, options_.assembler,
-                                    body_path(folder_, checks_[i].index));
+      jobs.emplace_back([this, i, body = bodies[checks_[i].index]] {
+        prepared_[i] =
+            prepare_body(body, options_.without, options_.assembler, body_path(folder_, checks_[i].index));
+        compiled_ = seconds_since(begin_);
       });
-    jobs.emplace_back([&] {
-      const Clock::time_point begin = Clock::now();
-      probes = put_probes(folder_, target_, assembler.ok() ? assembler.value().get() : nullptr);
-      report_.probe_seconds = seconds_since(begin);
-    });
-    run_all(jobs, report_.threads);
-    return probes;
+    return jobs;
+  }
+
+  // Runs the checks before number `end`, unless the GPU cannot be used.
+  void run_until(size_t end) {
+    end_ = end;
+    report_.compile_seconds = std::max(report_.probe_seconds, compiled_.load());
+    for (put_unprepared(); next_ < end_ && report_.unusable.empty(); put_unprepared())
+      if (const std::string fault = run_worker(); !fault.empty()) put(fault, 0);
   }
 
   void put(const std::string& fault, double seconds) {
@@ -162,7 +163,7 @@ class Checks {
 
   // Puts the outcome of all bodies that come next and have no kernel.
   void put_unprepared() {
-    for (; next_ < checks_.size() && checks_[next_].kind == Check::Kind::kBody;) {
+    for (; next_ < end_ && checks_[next_].kind == Check::Kind::kBody;) {
       if (no_assembler_.empty() && prepared_[next_].fault.empty()) return;
       put(prepared_[next_].fault, 0);
       report_.checks.back().skipped = no_assembler_;
@@ -170,7 +171,10 @@ class Checks {
   }
 
   Status start(CheckWorker& worker) const {
-    std::vector<std::string> command{"mkc", "doctor", "--worker", folder_, "--first", std::to_string(next_)};
+    std::vector<std::string> command{"mkc",      "doctor",
+                                     "--worker", folder_,
+                                     "--first",  std::to_string(next_),
+                                     "--end",    std::to_string(end_)};
     if (!options_.without.empty())
       command.insert(command.end(), {"--without", fmt::format("{}", fmt::join(options_.without, ","))});
     for (const std::string& part : options_.only) command.insert(command.end(), {"--only", part});
@@ -200,7 +204,7 @@ class Checks {
     else
       report_.unusable = opening_fault(worker);
     if (!report_.unusable.empty()) return "";
-    for (; next_ < checks_.size(); put_unprepared()) {
+    for (; next_ < end_; put_unprepared()) {
       const Clock::time_point begin = Clock::now();
       const double limit = checks_[next_].limit_s;
       ordered_json line;
@@ -229,7 +233,8 @@ class Checks {
   std::string folder_;
   std::string no_assembler_;            // reason why bodies are not checked, or ""
   std::vector<PreparedBody> prepared_;  // by check
-  size_t next_ = 0;
+  size_t next_ = 0, end_ = 0;
+  std::atomic<double> compiled_ = 0;  // seconds until the last kernel of a body was there
   CheckReport report_;
 };
 
@@ -241,9 +246,9 @@ ordered_json measured_json(const Measurement& m) {
 
 std::string check_limits() {
   return fmt::format(
-      "kernels are compiled first; then opening the GPU may take {} s, a primitive {} s, a body {} s, and "
-      "measuring {} s",
-      kOpenSeconds, kProbeSeconds, kBodySeconds, kMeasureSeconds);
+      "opening the GPU may take {} s, a primitive {} s, and measuring {} s, while kernels of bodies are "
+      "compiled; then a body {} s",
+      kOpenSeconds, kProbeSeconds, kMeasureSeconds, kBodySeconds);
 }
 
 Result<CheckReport> check_device(const Target& target, const CheckOptions& options) {
@@ -252,7 +257,7 @@ Result<CheckReport> check_device(const Target& target, const CheckOptions& optio
   return Checks(target, options, folder.path).run();
 }
 
-Status run_checks(const std::string& folder, uint32_t first, const CheckOptions& options) {
+Status run_checks(const std::string& folder, uint32_t first, uint32_t end, const CheckOptions& options) {
   const mkrt::Result<mkrt::DeviceFacts> facts = mkrt::ask_cuda();
   if (!facts.ok()) return facts.error();
   const Result<Target> target = target_of_capability(facts.value().major, facts.value().minor);
@@ -267,7 +272,7 @@ Status run_checks(const std::string& folder, uint32_t first, const CheckOptions&
     return {};
   }
   tell({{"free_bytes", gpu.value()->free_bytes()}});
-  for (size_t i = first; i < checks.size(); ++i) {
+  for (size_t i = first; i < std::min<size_t>(end, checks.size()); ++i) {
     ordered_json line{{"check", checks[i].name}};
     std::string fault;
     const std::string path = body_path(folder, checks[i].index);

@@ -33,8 +33,8 @@ struct CheckReport {
   std::string measured_fault;       // reason why nothing was measured
   uint64_t free_bytes = 0;          // memory of the device that nobody used at the beginning; 0: not known
   uint32_t threads = 1;             // threads that compiled
-  // seconds is the time of everything. The others are its parts: compiling on all threads, and opening the
-  // GPU, checks and measurements in the processes of checks.
+  // seconds is the time of everything. The others are its parts: compiling on all threads, beside which
+  // primitives and measurements run, then opening the GPU, checks and measurements.
   double seconds = 0, compile_seconds = 0, open_seconds = 0, check_seconds = 0, measure_seconds = 0;
   double first_open_seconds = 0;  // of the first process alone; each that ends a check is followed by another
   double probe_seconds = 0;       // of compiling the module of all primitives, on one thread
@@ -47,9 +47,9 @@ std::string check_limits();
 // target's probes cannot be assembled.
 Result<CheckReport> check_device(const Target& target, const CheckOptions& options);
 
-// Runs checks from number `first` on, in the process of the checks, with the files in `folder`. Prints a JSON
-// object once the GPU is open and after each check. Ends after the first check that fails. Checks of bodies
-// without a file are left out.
-Status run_checks(const std::string& folder, uint32_t first, const CheckOptions& options);
+// Runs checks from number `first` to `end`, in the process of the checks, with the files in `folder`. Prints
+// a JSON object once the GPU is open and after each check. Ends after the first check that fails. Checks of
+// bodies without a file are left out.
+Status run_checks(const std::string& folder, uint32_t first, uint32_t end, const CheckOptions& options);
 
 }  // namespace mkc

@@ -29,7 +29,7 @@ struct DoctorArguments {
   ProcessorOptions processor;
   bool json = false, no_checks = false;
   std::string worker;  // folder of the checks; set only in the process that runs them
-  uint32_t first = 0;
+  uint32_t first = 0, end = 0;
 };
 
 // Findings are everything that doctor looked for and found.
@@ -180,9 +180,10 @@ void add_doctor(CLI::App& app, Action& action) {
       ->type_name("FILE");
   command->add_option("--worker", a->worker)->group("");  // hidden: doctor passes it to its own process
   command->add_option("--first", a->first)->group("");
+  command->add_option("--end", a->end)->group("");
   command->callback([a, &action] {
     action = [a]() -> Status {
-      if (!a->worker.empty()) return run_checks(a->worker, a->first, a->checks);
+      if (!a->worker.empty()) return run_checks(a->worker, a->first, a->end, a->checks);
       const Result<Findings> looked = look(*a);
       if (!looked.ok()) return looked.error();
       const Findings& found = looked.value();
