@@ -93,6 +93,8 @@ void print_gpu(const GpuFindings& f) {
   for (const std::string& note : f.notes) print_folded(2, "Note: {}\n", note);
   if (!f.checked) return print_out("Not checked: {}\n", f.not_checked);
   const CheckReport& report = *f.checked;
+  if (report.checks.empty() && !report.unusable.empty())
+    return print_out("The GPU cannot be used: {}\n", report.unusable);
   print_out("\nChecks on {}, against this processor:\n", d.name);
   for (const CheckOutcome& c : report.checks) print_check(c);
   print_seconds(report);
