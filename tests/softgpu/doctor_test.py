@@ -75,6 +75,10 @@ class Doctor(OnDevice):
         self.assertRegex(text, r"2 of 2 passed, in [0-9.]+ s: [0-9.]+ s to compile on [0-9]+ threads and, partly beside it, [0-9.]+ s to open the GPU, "
                                r"[0-9.]+ s for checks, [0-9.]+ s to measure\n")
 
+    def test_a_cache_that_takes_no_files_spoils_nothing(self):
+        done, found = self.doctor("--only", "gated layer, f32", MKC_CACHE="/dev/null/none")
+        self.assertEqual((done.returncode, [c["passed"] for c in found["checks"]]), (0, [True]), found)
+
     def test_bodies_are_skipped_without_an_assembler(self):
         done, found = self.doctor("--only", "mma.sync", "--only", "product", MKC_ASSEMBLER="/nowhere/ptxas")
         self.assertEqual((done.returncode, [c["passed"] for c in found["checks"]]), (0, [True, False]), found)

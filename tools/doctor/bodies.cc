@@ -61,16 +61,21 @@ Result<ModelRequest> request_of_check(const BodyCheck& check, const std::string&
   return request;
 }
 
+// Returns a folder in the cache for the check's model, as its path is part of the cubin's cache key. Returns
+// "" where the cache takes no files.
+std::string body_folder(const BodyCheck& check, const Cache& cache) {
+  if (cache.folder.empty()) return "";
+  const std::string folder = fmt::format("{}/doctor/{}-{}", cache.folder, check.body, check.dtype);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  return mkrt::check_writable(folder + "/config.json").ok() ? folder : "";
+}
+
 Result<BuiltCubin> cubin_of_check(const BodyCheck& check, const std::vector<std::string>& without,
                                   const std::string& flag) {
   const Cache cache = default_cache();
   const mkrt::TemporaryFolder temporary;
-  std::string folder = temporary.path;  // of the model's files, whose path is part of the cubin's cache key
-  if (!cache.folder.empty()) {
-    folder = fmt::format("{}/doctor/{}-{}", cache.folder, check.body, check.dtype);
-    std::error_code ignored;  // the write of the first file reports it
-    std::filesystem::create_directories(folder, ignored);
-  }
+  const std::string kept = body_folder(check, cache), folder = kept.empty() ? temporary.path : kept;
   if (folder.empty()) return Error{mkrt::kNoTemporaryFolder};
   Result<ModelRequest> request = request_of_check(check, folder);
   if (!request.ok()) return request.error();
