@@ -71,6 +71,15 @@ KERNEL void ticks(u64 GLOBAL* out, u32 wanted) {
   }
 }
 
+// out[0] is cycles of the multiprocessor's clock, and out[1] the nanoseconds in which they passed.
+KERNEL void cycles(u64 GLOBAL* out, u32 polls) {
+  const u64 begin = now_ns(), first = __nvvm_read_ptx_sreg_clock64();
+  u64 end = begin;
+  for (u32 n = 0; n < polls; ++n) end = now_ns();
+  out[0] = __nvvm_read_ptx_sreg_clock64() - first;
+  out[1] = end - begin;
+}
+
 // The data have no pattern, because reads of zeros can be faster than reads of weights.
 KERNEL void fill(Word4 GLOBAL* data, u64 count) {
   for (u64 i = u64{block()} * threads() + thread(); i < count; i += u64{blocks()} * threads()) {

@@ -45,7 +45,9 @@ class CudaDevice final : public Device {
     use();
     CUdeviceptr address = 0;
     const CUresult result = driver_.memory_alloc(&address, bytes == 0 ? 1 : bytes);
-    if (Status s = check(result, fmt::format("allocating {} bytes", bytes)); !s.ok()) return s.error();
+    if (Status s = check(result, fmt::format("allocating {} bytes{}", bytes, result == 0 ? "" : free_text()));
+        !s.ok())
+      return s.error();
     blocks_.insert(address);
     return uint64_t{address};
   }
@@ -172,6 +174,13 @@ class CudaDevice final : public Device {
 
   static Handle handle(uint64_t number) { return reinterpret_cast<Handle>(number); }
 
+  // Returns how much memory is free, in the words of an error, or "".
+  std::string free_text() const {
+    size_t free = 0, all = 0;
+    if (!driver_.memory_info || driver_.memory_info(&free, &all) != 0) return "";
+    return fmt::format(", of {} with {} free,", all, free);
+  }
+
   // Makes the context current. Any thread may call, and may have used another device before.
   void use() const { driver_.context_set(context_); }
 
@@ -282,9 +291,7 @@ class CudaDevice final : public Device {
   }
   Status check(CUresult result, const std::string& doing) const {
     if (result == 0) return {};
-    const char* name = nullptr;
-    driver_.error_name(result, &name);
-    return fail(fmt::format("{} gave {}", doing, name ? name : std::to_string(result)),
+    return fail(fmt::format("{} gave {}", doing, answer_text(driver_, result)),
                 result == kOutOfMemory ? ErrorKind::kNoMemory : ErrorKind::kFault);
   }
 

@@ -3,10 +3,57 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 #include <type_traits>
 
 namespace mkrt {
+namespace {
+
+// Returns the usual cause of an answer of the driver, or "".
+std::string usual_cause(CUresult answer) {
+  switch (answer) {
+    case 34:
+      return "libcuda.so.1 is the toolkit's stub, expected the driver's own library before it in "
+             "LD_LIBRARY_PATH";
+    case 46:
+      return "another process has the GPU for itself, expected compute mode default (nvidia-smi -c 0)";
+    case 100: {
+      const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+      return fmt::format(
+          "CUDA_VISIBLE_DEVICES is {}, expected one that names a GPU of nvidia-smi -L, and "
+          "instances where MIG mode is on",
+          visible ? fmt::format("\"{}\"", visible) : "not set");
+    }
+    case 200:
+    case 209:
+    case 222:
+      return "the driver is older than the assembler or the PTX, or the code is for another GPU";
+    case 802:
+      return "the driver is not ready, expected nvidia-fabricmanager to run on a machine with NVSwitch";
+    case 803:
+      return "libcuda.so.1 and the driver's kernel module are of different versions, expected equal ones "
+             "(/proc/driver/nvidia/version)";
+    case 804:
+      return "a libcuda.so.1 for compatibility is found first and does not know this GPU, expected the "
+             "driver's own";
+    case 999:
+      return "often /dev/nvidia-uvm is missing, which nvidia-modprobe -u -c=0 makes, or the kernel module "
+             "must be loaded anew";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string answer_text(const Driver& driver, CUresult answer) {
+  const char* name = nullptr;
+  driver.error_name(answer, &name);
+  const std::string cause = usual_cause(answer);
+  return fmt::format("{} ({}){}{}", name ? name : "an error without a name", answer,
+                     cause.empty() ? "" : ": ", cause);
+}
 
 Result<const Driver*> load_driver() {
   static Driver driver{};
@@ -30,6 +77,7 @@ Result<const Driver*> load_driver() {
     find(driver.device_memory, "cuDeviceTotalMem_v2");
     look(driver.device_uuid, "cuDeviceGetUuid");
     look(driver.driver_version, "cuDriverGetVersion");
+    look(driver.memory_info, "cuMemGetInfo_v2");
     find(driver.context_retain, "cuDevicePrimaryCtxRetain");
     find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
     find(driver.context_set, "cuCtxSetCurrent");
@@ -66,7 +114,7 @@ Result<const Driver*> load_driver() {
     find(driver.executable_destroy, "cuGraphExecDestroy");
     if (!missing.empty()) return fmt::format("cuda: error: the driver has no {}: it is too old", missing);
     if (const CUresult result = driver.init(0); result != 0)
-      return fmt::format("cuda: error: cuInit gave {}", result);
+      return "cuda: error: cuInit gave " + answer_text(driver, result);
     return {};
   }();
   if (!failure.empty()) return Error{failure};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "runtime/base/status.h"
 
@@ -15,7 +16,8 @@ using Handle = void*;
 
 constexpr CUresult kTooManyBlocks = 720;  // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
 // CUdevice_attribute
-constexpr int kAttributeClockKhz = 13, kAttributeSms = 16, kAttributeMemoryKhz = 36, kAttributeBusBits = 37,
+constexpr int kAttributeClockKhz = 13, kAttributeSms = 16, kAttributeTimeLimit = 17,
+              kAttributeComputeMode = 20, kAttributeMemoryKhz = 36, kAttributeBusBits = 37,
               kAttributeL2Bytes = 38, kAttributeMajor = 75, kAttributeMinor = 76, kAttributeCooperative = 95,
               kAttributeSharedOptIn = 97;
 constexpr int kFunctionDynamicShared = 8;  // CUfunction_attribute
@@ -47,6 +49,7 @@ struct Driver {
   CUresult (*device_memory)(size_t* bytes, CUdevice);
   CUresult (*device_uuid)(unsigned char* uuid, CUdevice);  // 16 bytes; the function may be null
   CUresult (*driver_version)(int*);                        // the function may be null
+  CUresult (*memory_info)(size_t* free, size_t* all);      // of the context; the function may be null
   CUresult (*context_retain)(Handle* context, CUdevice);
   CUresult (*context_release)(CUdevice);
   CUresult (*context_set)(Handle context);
@@ -84,6 +87,10 @@ struct Driver {
   CUresult (*graph_launch)(Handle executable, Handle stream);
   CUresult (*executable_destroy)(Handle executable);
 };
+
+// Returns an answer's name and number, and its usual cause where the name does not say it:
+// "CUDA_ERROR_UNKNOWN (999): …". Requires that the driver has error_name.
+std::string answer_text(const Driver& driver, CUresult answer);
 
 // Returns the process's one driver. Errors: no driver, a driver that is too old, a driver that cannot start.
 Result<const Driver*> load_driver();

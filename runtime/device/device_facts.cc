@@ -32,6 +32,8 @@ Result<DeviceFacts> ask_cuda(int ordinal) {
   facts.memory_mhz = ask(kAttributeMemoryKhz) / 1000.0;
   facts.bus_bits = ask(kAttributeBusBits);
   facts.cooperative = ask(kAttributeCooperative) != 0;
+  facts.time_limit = ask(kAttributeTimeLimit) == 1;
+  facts.compute_mode = ask(kAttributeComputeMode);
   if (facts.major == 0 || facts.sms == 0 || facts.shared_bytes == 0)
     return Error{
         fmt::format("{}: error: the driver gives neither capability nor multiprocessors", facts.name)};

@@ -12,7 +12,14 @@ namespace {
 
 int the_context;  // the primary context's handle points here
 
+constexpr size_t kMemoryBytes = size_t{4} << 30;
+
 using Lock = std::lock_guard<std::mutex>;
+
+// Returns the error that the settings ask for, of a call with this name.
+int answer(const char* call) {
+  return static_cast<int>(driver().settings.said(call, kSuccess));
+}
 
 void print_statistics() {
   const Machine& m = driver().machine;
@@ -56,10 +63,10 @@ bool say_at_exit() {
 
 SOFTGPU_API cuInit(unsigned) {
   static const bool once = say_at_exit();
-  return (void)once, kSuccess;
+  return (void)once, answer("cuInit");
 }
 SOFTGPU_API cuDriverGetVersion(int* version) {
-  return *version = 13000, kSuccess;
+  return *version = static_cast<int>(driver().settings.said("driver", 13000)), kSuccess;
 }
 
 SOFTGPU_API cuGetErrorName(int code, const char** name) {
@@ -67,9 +74,13 @@ SOFTGPU_API cuGetErrorName(int code, const char** name) {
       {kSuccess, "CUDA_SUCCESS"},
       {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
       {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kStubLibrary, "CUDA_ERROR_STUB_LIBRARY"},
+      {kDeviceUnavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
+      {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
       {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
       {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
       {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+      {kUnsupportedPtx, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
       {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
       {kNotFound, "CUDA_ERROR_NOT_FOUND"},
       {kNotReady, "CUDA_ERROR_NOT_READY"},
@@ -78,7 +89,10 @@ SOFTGPU_API cuGetErrorName(int code, const char** name) {
       {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS"},
       {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
       {kTooManyBlocks, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
-      {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+      {kSystemNotReady, "CUDA_ERROR_SYSTEM_NOT_READY"},
+      {kDriverMismatch, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
+      {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+      {kUnknown, "CUDA_ERROR_UNKNOWN"}};
   const auto at = names.find(code);
   *name = at == names.end() ? nullptr : at->second;
   return *name ? kSuccess : kInvalidValue;
@@ -101,6 +115,7 @@ SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
                                        {10, 32},
                                        {13, 1000000},
                                        {16, s.sms},
+                                       {20, static_cast<uint32_t>(s.said("compute_mode", 0))},
                                        {36, 1000000},
                                        {37, s.bus_bits},
                                        {38, static_cast<uint32_t>(s.l2_bytes)},
@@ -119,11 +134,14 @@ SOFTGPU_API cuDeviceGetUuid(unsigned char* uuid, int) {
   uuid[15] = static_cast<unsigned char>(s.sms);
   return kSuccess;
 }
+SOFTGPU_API cuDeviceGetPCIBusId(char* id, int bytes, int) {
+  return std::snprintf(id, static_cast<size_t>(bytes), "0000:00:00.0"), kSuccess;
+}
 SOFTGPU_API cuDeviceTotalMem_v2(size_t* bytes, int) {
-  return *bytes = size_t{4} << 30, kSuccess;
+  return *bytes = kMemoryBytes, kSuccess;
 }
 SOFTGPU_API cuDevicePrimaryCtxRetain(void** context, int) {
-  return *context = &the_context, kSuccess;
+  return *context = &the_context, answer("cuDevicePrimaryCtxRetain");
 }
 SOFTGPU_API cuDevicePrimaryCtxRelease_v2(int) {
   return kSuccess;
@@ -138,6 +156,7 @@ SOFTGPU_API cuCtxSynchronize() {
 
 SOFTGPU_API cuModuleLoadData(void** module, const void* image) {
   Lock lock(driver().mutex);
+  if (const int error = answer("cuModuleLoadData")) return error;
   return driver().load_module(image, reinterpret_cast<LoadedModule**>(module));
 }
 SOFTGPU_API cuModuleUnload(void*) {
@@ -171,10 +190,15 @@ SOFTGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* funct
   return kSuccess;
 }
 
+SOFTGPU_API cuMemGetInfo_v2(size_t* free, size_t* all) {
+  *free = static_cast<size_t>(driver().settings.said("free", kMemoryBytes));
+  return *all = kMemoryBytes, kSuccess;
+}
 SOFTGPU_API cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   Lock lock(driver().mutex);
   if (bytes == 0) return kInvalidValue;
   if (driver().capturing()) return kCaptureUnsupported;
+  if (bytes > driver().settings.said("free", kMemoryBytes)) return kOutOfMemory;
   *address = driver().machine.memory.allocate(bytes);
   return *address ? kSuccess : kOutOfMemory;
 }

@@ -93,6 +93,15 @@ Flow read_timer(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
+// The clock of the multiprocessors stands still while no warp takes a turn, as the timer does.
+Flow read_clock(Warp& w, const Instruction& i, uint32_t lanes) {
+  const uint64_t mhz = w.machine().settings.said("clock_mhz", 1000);
+  uint64_t out[32];
+  each_lane(lanes, [&](uint32_t l) { out[l] = w.machine().time_ns() * mhz / 1000; });
+  write_lanes(w, w.operand(i, 0), lanes, out);
+  return Flow::kNext;
+}
+
 }  // namespace
 
 void add_compare_forms(Forms& f) {
@@ -119,6 +128,7 @@ void add_warp_forms(Forms& f) {
   f["vote.sync.ballot.b32"] = {vote<Vote::kBallot>, "w=pw", true};
   f["bar.warp.sync"] = {sync_warp, "=w", true};
   f["mov.u64 %globaltimer"] = {read_timer, "d="};
+  f["mov.u64 %clock64"] = {read_clock, "d="};
 }
 
 }  // namespace softgpu

@@ -63,6 +63,54 @@ class Doctor(OnDevice):
             "measured by mkc doctor on software GPU sm_90, "), kept)
         done = self.good("compile", LLAMA, "--target", "native", "--emit", "ops", MKC_CACHE=self.kept, SOFTGPU_L2="65536")
         self.assertIn("  measured by mkc doctor on this device: ", done.stderr)
+        self.assertEqual(set(found["seconds"]), {"all", "threads", "compile", "compile_primitives", "open", "checks", "measure"})
+        # A second run, which knows what the first one measured, finds its kernels in the cache.
+        _, again = self.doctor("--only", "gated layer, bf16", MKC_CACHE=self.kept, SOFTGPU_L2="65536")
+        self.assertEqual([(c["passed"], c["cached"]) for c in again["checks"]], [(True, True)])
+
+    def test_seconds_are_printed_for_each_check(self):
+        text = self.good("doctor", "--only", "mbarrier", "--only", "norm").stdout
+        self.assertRegex(text, r"  passed   *[0-9.]+ s  primitive mbarrier\n")
+        self.assertRegex(text, r"  passed   *[0-9.]+ s  body norm, bf16, compiled in [0-9.]+ s\n")
+        self.assertRegex(text, r"2 of 2 passed, in [0-9.]+ s: [0-9.]+ s to compile on [0-9]+ threads and, partly beside it, [0-9.]+ s to open the GPU, "
+                               r"[0-9.]+ s for checks, [0-9.]+ s to measure\n")
+
+    def test_a_cache_that_takes_no_files_spoils_nothing(self):
+        done, found = self.doctor("--only", "gated layer, f32", MKC_CACHE="/dev/null/none")
+        self.assertEqual((done.returncode, [c["passed"] for c in found["checks"]]), (0, [True]), found)
+
+    def test_bodies_are_skipped_without_an_assembler(self):
+        done, found = self.doctor("--only", "mma.sync", "--only", "product", MKC_ASSEMBLER="/nowhere/ptxas")
+        self.assertEqual((done.returncode, [c["passed"] for c in found["checks"]]), (0, [True, False]), found)
+        self.assertIn("MKC_ASSEMBLER /nowhere/ptxas: error: cannot be started", found["checks"][1]["skipped"])
+
+    def test_a_driver_that_does_not_start_is_explained(self):
+        done, found = self.doctor(SOFTGPU_SAYS="cuInit=803")
+        self.assertEqual((done.returncode, found["default_device"]), (0, "cpu"))
+        self.assertIn("cuInit gave CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): libcuda.so.1 and the driver's kernel module are of "
+                      "different versions, expected equal ones", found["gpu"])
+        _, found = self.doctor(SOFTGPU_SAYS="cuInit=100", CUDA_VISIBLE_DEVICES="GPU-5ca1ab1e")
+        self.assertIn('CUDA_ERROR_NO_DEVICE (100): CUDA_VISIBLE_DEVICES is "GPU-5ca1ab1e", expected', found["gpu"])
+        _, found = self.doctor(SOFTGPU_SAYS="cuInit=999")
+        self.assertIn("CUDA_ERROR_UNKNOWN (999): often /dev/nvidia-uvm is missing", found["gpu"])
+
+    def test_a_gpu_that_cannot_be_opened_is_no_list_of_failures(self):
+        for call, code, said in (("cuDevicePrimaryCtxRetain", 46, "another process has the GPU for itself"),
+                                 ("cuModuleLoadData", 222, "the driver is older than the assembler or the PTX")):
+            done, found = self.doctor("--only", "primitive", SOFTGPU_SAYS=f"{call}={code}")
+            self.assertEqual((done.returncode, found["checks"]), (1, []), found)
+            self.assertIn(said, found["unusable"])
+            self.assertIn("software GPU sm_90 cannot be used: ", done.stderr)
+
+    def test_what_may_spoil_checks_is_noted(self):
+        says = "driver=12080,compute_mode=3,free=200000000,clock_mhz=600"
+        done, found = self.doctor("--only", "measure", SOFTGPU_SAYS=says, SOFTGPU_L2="65536")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in ("the driver supports CUDA 12.8, and ptxas 13.0", "compute mode is exclusive process, expected default",
+                     "190 MB of 4096 MB are free, expected nearly all", "the clock is 600 MHz after the reads, expected near 1000"):
+            self.assertTrue(any(part in note for note in found["notes"]), (part, found["notes"]))
+        self.assertEqual(set(found["measured"]["seen"]), {"notify_ns", "stream_bytes_per_ns", "cold_burst"})
+        self.assertIn("compute mode is exclusive", self.good("doctor", "--no-checks", SOFTGPU_SAYS=says).stdout)
 
     def test_fewer_checks_where_a_device_has_less(self):
         done, found = self.doctor("--only", "primitive", SOFTGPU_CC="80")
@@ -120,16 +168,17 @@ class Doctor(OnDevice):
         while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         self.assertTrue(mark.exists())
-        # Doctor, a body's model and its assembler have a folder each. Several bodies may be under way.
-        self.assertGreaterEqual(len(list(temporary.iterdir())), 3)
+        # Doctor and a body's assembler have a folder each. Several bodies may be under way.
+        self.assertGreaterEqual(len(list(temporary.iterdir())), 2)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=LIMIT_S), -signal.SIGINT)
         self.assertEqual(list(temporary.iterdir()), [])
 
     def test_devices_that_mkc_has_no_code_for(self):
-        done, found = self.doctor(SOFTGPU_CC="75")
-        self.assertIn("error: no target for compute capability 7.5", found["machine"])
-        self.assertNotIn("checks", found)
+        for capability, said in (("75", "7.5"), ("103", "10.3")):
+            done, found = self.doctor(SOFTGPU_CC=capability)
+            self.assertIn(f"error: no target for compute capability {said}; known: sm_80, ", found["machine"])
+            self.assertNotIn("checks", found)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,13 @@ enum : int {
   kSuccess = 0,
   kInvalidValue = 1,
   kOutOfMemory = 2,
+  kStubLibrary = 34,
+  kDeviceUnavailable = 46,
+  kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidImage = 200,
   kNoBinaryForGpu = 209,
+  kUnsupportedPtx = 222,
   kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,
@@ -30,7 +34,10 @@ enum : int {
   kLaunchFailed = 719,
   kTooManyBlocks = 720,
   kNotSupported = 801,
+  kSystemNotReady = 802,
+  kDriverMismatch = 803,
   kCaptureUnsupported = 900,
+  kUnknown = 999,
 };
 
 struct Function {

@@ -53,6 +53,7 @@ class Kit:
         self.do(ROOT / "tools/gpu/bundle", self.bundle, self.build, "--small")
         self.checks_pass()
         self.speeds_are_a_rehearsal()
+        self.machines_are_explained()
         self.a_wrong_kernel_fails()
         self.sanitizers_end()
         self.all_ends_with_its_caller()
@@ -82,9 +83,27 @@ class Kit:
             expect(states[name] == "complete", (name, result["parts"][name]))
         expect(all(state in ("complete", "skipped") for state in states.values()), states)
         measured = {row["what"] for row in result["parts"]["limits"]["rows"] if "what" in row}
-        expect(measured == {"continuous", "clock tick", "hop", "barrier", "launch, one after another", "burst"}, measured)
+        expect(measured == {"continuous", "clock", "clock tick", "hop", "barrier", "launch, one after another", "burst"}, measured)
         render = (ROOT / "tools/bench/render").read_text()
         expect('"rehearsal"' in render, "a rehearsal could become a figure")
+
+    def machines_are_explained(self):
+        """Checks that no check begins where none could say anything, and that other findings are notes."""
+        for script in ("check.py", "bench.py"):
+            said = self.do(sys.executable, script, "--out", self.folder / "unusable", code=1, SOFTGPU_SAYS="cuInit=999")
+            expect("error: cuInit gave CUDA_ERROR_UNKNOWN: often /dev/nvidia-uvm is missing" in said, said)
+            said = self.do(sys.executable, script, "--out", self.folder / "unusable", code=1, SOFTGPU_CC="103")
+            expect("is sm_103, and the cubins are for sm_90a" in said, said)
+        expect(not list((self.folder / "unusable").iterdir()), "a script that could not begin left results")
+        says = "driver=12080,compute_mode=3,free=200000000"
+        said = self.do(sys.executable, "check.py", "--only", "two at once", "--out", self.folder / "notes", SOFTGPU_SAYS=says,
+                       SOFTGPU_SMS="3")
+        for part in ("the driver supports CUDA 12.8, and the cubins were assembled by CUDA 13: expected a driver of 13.0",
+                     "compute mode is exclusive process", "190 MB of 4096 MB are free", "the GPU has 3 SMs, and the cubins have 4",
+                     "1 checks, each with a limit of its own; none begins after 8 minutes", "skipped  two at once"):
+            expect(part in said, (part, said))
+        found = self.check("--only", "limits", out="clock", SOFTGPU_SAYS="clock_mhz=500")
+        expect("the clock is 500 MHz, expected near 1000" in found["limits"]["note"], found)
 
     def a_wrong_kernel_fails(self):
         """Checks that a kernel whose lanes do not wait for each other fails."""

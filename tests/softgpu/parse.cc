@@ -260,6 +260,8 @@ class KernelParser {
     k_.code.push_back(i);
   }
 
+  static bool is_clock(std::string_view a) { return a == "%globaltimer" || a == "%clock64"; }
+
   // Returns the mnemonic with a suffix that tells its forms apart.
   static std::string key_of(std::string_view mnemonic, const std::vector<std::string_view>& arguments) {
     std::string key(mnemonic);
@@ -269,7 +271,7 @@ class KernelParser {
     if (!mnemonic.starts_with("mov.") || arguments.size() != 2) return key;
     if (arguments[0].starts_with('{')) return key + " unpack";
     if (arguments[1].starts_with('{')) return key + " pack";
-    return arguments[1] == "%globaltimer" ? "mov.u64 %globaltimer" : key;
+    return is_clock(arguments[1]) ? key + " " + std::string(arguments[1]) : key;
   }
 
   void take_operands(Instruction& i, const std::vector<std::string_view>& arguments) {
@@ -283,7 +285,7 @@ class KernelParser {
     min_bytes_ = form->bytes;
     std::vector<std::string_view> flat;
     for (const std::string_view a : arguments) {
-      if (a == "%globaltimer") continue;
+      if (is_clock(a)) continue;
       if (!a.starts_with('{'))
         flat.push_back(a);
       else

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 namespace softgpu {
 namespace {
@@ -11,7 +12,22 @@ uint64_t number(const char* name, uint64_t otherwise) {
   return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
 }
 
+// Returns the pairs of a text like "cuInit=803,free=1000".
+std::map<std::string, uint64_t> numbers_by_name(const std::string& text) {
+  std::map<std::string, uint64_t> numbers;
+  std::stringstream pairs(text);
+  for (std::string pair; std::getline(pairs, pair, ',');)
+    if (const size_t at = pair.find('='); at != std::string::npos)
+      numbers[pair.substr(0, at)] = std::strtoull(pair.c_str() + at + 1, nullptr, 0);
+  return numbers;
+}
+
 }  // namespace
+
+uint64_t Settings::said(const std::string& name, uint64_t otherwise) const {
+  const auto at = says.find(name);
+  return at == says.end() ? otherwise : at->second;
+}
 
 Settings settings_of_environment() {
   Settings s;
@@ -36,6 +52,7 @@ Settings settings_of_environment() {
   s.l2_bytes = number("SOFTGPU_L2", s.l2_bytes);
   s.bus_bits = word("SOFTGPU_BUS", s.bus_bits);
   if (const char* defect = std::getenv("SOFTGPU_BREAK")) s.defect = defect;
+  if (const char* pairs = std::getenv("SOFTGPU_SAYS")) s.says = numbers_by_name(pairs);
   return s;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace softgpu {
@@ -23,7 +24,12 @@ struct Settings {
   uint32_t bus_bits = 1024;      // width that the driver reports; there is no memory bus
   std::string coverage;          // file for the PTX lines that were executed; "": none
   std::string banks;             // file for the conflicts of shared memory's banks, by PTX line; "": none
+  // says holds what the driver says in place of its own: the error of a call, or a fact of the device.
+  std::map<std::string, uint64_t> says;
   bool exact_sums = true;  // matrix products sum exactly and round once; false: they sum in f32, in order
+
+  // Returns what the driver says by this name, or `otherwise`.
+  uint64_t said(const std::string& name, uint64_t otherwise) const;
 };
 
 // Returns the settings that the SOFTGPU_* variables ask for.

@@ -1,5 +1,5 @@
 // Doctor checks the task bodies, one kind at a time. Each check runs a small model with random weights on the
-// device and on this processor.
+// device, and holds every row of logits against float64.
 #pragma once
 
 #include <string>
@@ -21,13 +21,24 @@ struct BodyCheck {
 // Returns checks of all variants of code that a device with these engines runs.
 std::vector<BodyCheck> body_checks(const Engines& engines);
 
-// Compiles the check's model for the device and runs the model on this processor. Writes PATH.cubin and
-// PATH.reference. Returns the error of compiling or running, or "" if there is none.
-std::string prepare_body(const BodyCheck& check, const std::vector<std::string>& without,
-                         const std::string& assembler, const std::string& path);
+// PreparedBody tells how the kernel of a body was made.
+struct PreparedBody {
+  std::string fault;    // error of compiling, or ""
+  bool cached = false;  // the cubin was in the cache
+  double seconds = 0;
+};
 
-// Runs the prepared model on the device and compares every row of logits. Returns the device's error or the
-// wrong rows, or "" if the check passed.
+// Compiles the check's model for the device into the file `path`.
+PreparedBody prepare_body(const BodyCheck& check, const std::vector<std::string>& without,
+                          const std::string& assembler, const std::string& path);
+
+// Runs the model of the file `path` on the device and compares every row of logits. Returns the device's
+// error or the wrong rows, or "" if the check passed.
 std::string run_body(const BodyCheck& check, const std::string& path);
+
+// Compares the logits that a device left of a sequence, [ids, vocab], with those in float64, and the tokens
+// that it sampled from the last rows. Returns the wrong rows or tokens, or "".
+std::string compare_logits(std::span<const float> found, std::span<const double> expected, size_t vocab,
+                           std::span<const int32_t> sampled);
 
 }  // namespace mkc

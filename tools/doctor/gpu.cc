@@ -21,9 +21,7 @@ Gpu::~Gpu() = default;
 
 Status Gpu::check(int result, const std::string& doing) const {
   if (result == 0) return {};
-  const char* name = nullptr;
-  state_->driver.error_name(result, &name);
-  return Error{fmt::format("{} gave {}", doing, name ? name : std::to_string(result))};
+  return Error{fmt::format("{} gave {}", doing, mkrt::answer_text(state_->driver, result))};
 }
 
 Result<std::unique_ptr<Gpu>> Gpu::open(std::string image) {
@@ -39,6 +37,12 @@ Result<std::unique_ptr<Gpu>> Gpu::open(std::string image) {
         {s.driver.module_load(&s.module, s.image.c_str()), "loading the probes"}})
     if (Status status = gpu->check(result, doing); !status.ok()) return status.error();
   return gpu;
+}
+
+uint64_t Gpu::free_bytes() const {
+  size_t free = 0, all = 0;
+  const bool told = state_->driver.memory_info && state_->driver.memory_info(&free, &all) == 0;
+  return told ? free : 0;
 }
 
 Result<uint64_t> Gpu::allocate(uint64_t bytes) {

@@ -22,6 +22,8 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
+  // Returns the bytes of device memory that nobody uses, or 0 where the driver does not tell.
+  uint64_t free_bytes() const;
   // Returns the address of zeroed memory, which is freed when the process ends.
   Result<uint64_t> allocate(uint64_t bytes);
   Status clear(uint64_t at, uint64_t bytes);

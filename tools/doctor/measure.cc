@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kReadThreads = 512, kReadRounds = 1000, kRepeats = 5;
+constexpr uint32_t kReadThreads = 512, kReadRounds = 1000, kRepeats = 5, kClockPolls = 1 << 16;
 constexpr uint32_t kStages = 12,
                    kCopyBytes = 16384;  // stages of the bulk copies and their bytes, like a ring's
 constexpr uint64_t kMib = uint64_t{1} << 20;
@@ -33,18 +33,19 @@ class Reader {
  public:
   Reader(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) : gpu_(gpu), facts_(facts), bulk_(bulk) {}
 
-  // Allocates buffers of growing size until a pass over one takes longer than kPatience. The last one is
-  // used.
+  // Allocates buffers of growing size until a pass over one takes longer than kPatience, or there is no more
+  // memory. The last one is used.
   Status open() {
-    const uint64_t max = std::min(kLargest, facts_.memory_bytes / 4) / kMib * kMib;
-    for (uint64_t bytes = std::min(kMib, max); bytes <= max; bytes *= 8) {
+    const uint64_t max = std::max(std::min(kLargest, facts_.memory_bytes / 4) / kMib * kMib, kMib);
+    for (uint64_t bytes = kMib;; bytes = std::min(8 * bytes, max)) {
       const Result<uint64_t> data = gpu_.allocate(bytes);
-      if (!data.ok()) return bytes_ == 0 ? Status(data.error()) : Status();
+      if (!data.ok() && bytes_ == 0) return data.error();
+      if (!data.ok()) break;  // others hold the memory: the buffer before it is used
       const auto begin = std::chrono::steady_clock::now();
       data_ = data.value(), bytes_ = bytes;
       if (Status s = gpu_.run({"fill", 4 * facts_.sms, kReadThreads, 0, {data_, bytes_ / 16}}); !s.ok())
         return s;
-      if (seconds_since(begin) > kPatience) break;
+      if (bytes == max || seconds_since(begin) > kPatience) break;
     }
     const Result<uint64_t> sink = gpu_.allocate(4), times = gpu_.allocate(uint64_t{16} * 4 * facts_.sms);
     if (!sink.ok() || !times.ok()) return (sink.ok() ? times : sink).error();
@@ -121,6 +122,16 @@ Result<double> signal(Gpu& gpu) {
   return median(samples);
 }
 
+// Returns the clock of a multiprocessor in MHz, or 0 where the device's timer stood still.
+Result<double> clock_mhz(Gpu& gpu) {
+  const Result<uint64_t> out = gpu.allocate(16);
+  if (!out.ok()) return out.error();
+  if (Status s = gpu.run({"cycles", 1, 1, 0, {out.value(), kClockPolls}}); !s.ok()) return s.error();
+  uint64_t found[2];
+  if (Status s = gpu.read(std::as_writable_bytes(std::span(found)), out.value()); !s.ok()) return s.error();
+  return found[1] == 0 ? 0 : 1000.0 * static_cast<double>(found[0]) / static_cast<double>(found[1]);
+}
+
 double to_hundredths(double value) {
   return value < 100 ? std::round(value * 100) / 100 : std::round(value);
 }
@@ -180,6 +191,9 @@ Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk)
   }
   if (fault.empty() && reader.bytes() < 512 * kMib) fault = "the buffer is too small for bursts of 256 MB";
   put("cold_burst", bursts, "bursts that find nothing in the caches", fault);
+  const Result<double> clock = clock_mhz(gpu);
+  if (!clock.ok()) return clock.error();
+  m.clock_mhz = std::round(clock.value());
   return m;
 }
 

@@ -15,6 +15,7 @@ struct Measurement {
   nlohmann::ordered_json left_out =
       nlohmann::ordered_json::object();  // reasons why other measurements are not plausible, by key
   nlohmann::ordered_json seen = nlohmann::ordered_json::object();  // all measured values, for people
+  double clock_mhz = 0;  // of a multiprocessor after the reads; 0: the device's clock stood still
 };
 
 // Measures the read rate of memory, cold bursts (the ramp), and the latency of a signal between two blocks.

@@ -25,8 +25,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from kit import (HERE, TRACE, Failed, Missing, circumstances, end_with_the_caller, lines, manifest, need, position_bytes,
+from kit import (HERE, TRACE, Failed, Missing, end_with_the_caller, lines, manifest, measuring_image, need, position_bytes,
                  spread, symbols, traced, write)
+from machine import circumstances, introduce, note_on_clock
 from shapes import read_shape
 
 # The models that matter most come first, then the others of the bundle.
@@ -54,19 +55,26 @@ class Bench:
         self.deadline = time.monotonic() + 60 * arguments.minutes
         self.result = {"benchmark": "gpu", **circumstances(), "parts": {}}
         if arguments.device == "emulator":
-            self.result.update(device="rehearsal", rehearsal=True)
+            self.result.update(device="rehearsal", rehearsal=True, notes=[])
+            self.result.pop("unusable", None)
         self.rehearsal = "rehearsal" in self.result
 
     def shape(self, model):
-        return read_shape(self.a.shapes / model)
+        """The model's shape, or None where nobody here knows what its steps must read."""
+        try:
+            return read_shape(self.a.shapes / model)
+        except ValueError:
+            return None
 
     def measure(self, _):
         few = ["--few"] if self.rehearsal else []
-        for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx", *few], self.left(120)):
+        for row in lines([sys.executable, HERE / "measure.py", measuring_image(), *few], self.left(120)):
             if "device" in row:
                 self.result["machine"] = row["device"]
             elif row["what"] == "continuous":
                 self.ceiling = max(self.ceiling or 0, row["bytes_per_us"])
+            elif row["what"] == "clock" and (note := note_on_clock(row["mhz"], row["of"])):
+                row["note"] = note
             yield row
 
     def batches(self, model):
@@ -78,8 +86,9 @@ class Bench:
     def positions(self, cubin):
         """Returns the positions of all requests' caches that fit beside the weights."""
         says = manifest(cubin)
-        memory = self.result.get("machine", {}).get("memory_bytes", 0)
-        return int(0.95 * memory - says["weight_bytes"] - says["workspace_bytes"]) // position_bytes(says)
+        machine = self.result.get("machine", {"memory_bytes": 0, "free_bytes": 0})
+        room = min(0.95 * machine["memory_bytes"], 0.97 * machine["free_bytes"])  # others may hold a part of the memory
+        return int(room - says["weight_bytes"] - says["workspace_bytes"]) // position_bytes(says)
 
     def mkc(self, model, cubin, _, launch=1):
         """Steps of one request, of one token and of chunks, then of batches, by the runner; or launches of several steps,
@@ -141,6 +150,8 @@ class Bench:
         had = {(row["context"], row["batch"], row.get("tokens", 1)) for row in kept}
         points = self.points(peer, rest)
         wanted = ",".join("x".join(map(str, point)) for point in points if point not in had)
+        if wanted and not self.shape(model):
+            raise Missing(f"a plain model of {model} is not there")
         if wanted:
             need("torch", *(["transformers"] if peer == "transformers" else []))
             yield from lines([sys.executable, HERE / "peers.py", peer, self.a.shapes / model, "--device",
@@ -174,8 +185,10 @@ class Bench:
             return row
         row["raw_us"], row["us"] = [round(us, 2) for us in row["us"]], spread(row["us"])
         tokens, batch = row.get("tokens", 1), row.get("batch", 1)
-        row["bytes"] = self.shape(model).step_bytes(row["context"], tokens, batch)
-        if self.ceiling:
+        shape = self.shape(model)
+        if shape:
+            row["bytes"] = shape.step_bytes(row["context"], tokens, batch)
+        if shape and self.ceiling:
             row["ceiling_bytes_per_us"] = self.ceiling
             row["fraction_of_ceiling"] = row["bytes"] / self.ceiling / row["us"]["median"]
         return row
@@ -196,6 +209,13 @@ class Bench:
         part["seconds"] = round(time.monotonic() - began, 1)
         write(self.out, self.result)
         print(f"{part['state']:>10}  {name}  {part['seconds']} s  {part.get('why', '')}", flush=True)
+
+    def plan(self, earlier):
+        """Says what a run will take: its parts in order, as far as time lets them begin."""
+        left = [name for name, *_ in self.parts()
+                if name != "limits" and self.a.only in name and earlier.get(name, {}).get("state") != "complete"]
+        return (f"at most {self.a.minutes:g} minutes: limits (120 s at most), then {len(left)} parts (240 s each at most), the "
+                f"first of them {', '.join(left[:4])}. Results are kept in {self.out} as they come")
 
     def run(self, earlier):
         self.result["parts"].update(earlier)  # a run that is cut off loses nothing
@@ -218,6 +238,8 @@ def show(name, row):
     elif "bytes_per_us" in row:
         print(f"            {row['what']}, {row['by']}, {row['bytes'] >> 20} MB: {row['bytes_per_us'] / 1e6:.3f} TB/s",
               flush=True)
+    elif "note" in row:
+        print(f"            note: {row['note']}", flush=True)
 
 
 def joined(values):
@@ -261,9 +283,13 @@ def main():
     for key, value in (FEW if bench.rehearsal else MANY).items():
         if getattr(arguments, key) is None:
             setattr(arguments, key, value)
+    if "unusable" in bench.result:
+        print(f"bench: error: {bench.result['unusable']}")
+        return 1
     for key in ("device", "commit"):
         if earlier.get(key, bench.result[key]) != bench.result[key]:
             parser.error(f"{path} is of {key} {earlier[key]}, not {bench.result[key]}")
+    introduce(bench.result, bench.plan(earlier["parts"]))
     return 0 if bench.run(earlier["parts"]) else 1
 
 

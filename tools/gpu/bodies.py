@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Holds the task bodies one kind at a time against float64: models of bodies.yaml, attention alone and with one operator
-behind it. Where an error is, is said by rows (tokens) and columns. Prints one JSON object.
+behind it. Where an error is, is said by rows (tokens) and columns. Prints one JSON object. Needs numpy alone, which loads
+in a fraction of the time that torch takes.
 
-Usage: bodies.py FOLDER [options] -- PROGRAM …, as of reference.py; FOLDER holds config.json.
+Usage: bodies.py FOLDER [options] -- PROGRAM …, as of continued.py; FOLDER holds config.json.
 """
 import json
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
-import torch
-import torch.nn.functional as F
+import numpy
 
-from reference import arguments, continued
+from continued import arguments, continued
 
 WORST = 1e-2  # of a row: activations are rounded to bf16 between products
 TILE = 16  # columns by which an error's place is told
@@ -21,27 +22,31 @@ TILE = 16  # columns by which an error's place is told
 
 def rotated(c, x):
     half = c.head_dim // 2
-    angles = torch.outer(torch.arange(x.shape[0], dtype=torch.float64),
-                         c.rope_theta ** (-torch.arange(half, dtype=torch.float64) / half)).to(x.device)[:, None]
+    angles = numpy.outer(numpy.arange(len(x)), c.rope_theta ** (-numpy.arange(half) / half))[:, None]
     a, b = x[..., :half], x[..., half:]
-    return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
+    return numpy.concatenate((a * numpy.cos(angles) - b * numpy.sin(angles), b * numpy.cos(angles) + a * numpy.sin(angles)), -1)
 
 
 def attention(c, w, x):
-    q, k, v = ((x @ weight.T).view(len(x), -1, c.head_dim) for weight in (w.q, w.k, w.v))
+    q, k, v = ((x @ weight.T).reshape(len(x), -1, c.head_dim) for weight in (w.q, w.k, w.v))
     q, k = rotated(c, q), rotated(c, k)
-    k, v = (t.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for t in (k, v))
-    scores = torch.einsum("qhd,khd->hqk", q, k) * c.head_dim ** -0.5
-    later = torch.ones(len(x), len(x), dtype=torch.bool, device=x.device).triu(1)
-    o = torch.einsum("hqk,khd->qhd", scores.masked_fill(later, -torch.inf).softmax(-1), v).reshape(len(x), -1)
+    k, v = (t.repeat(c.num_attention_heads // c.num_key_value_heads, 1) for t in (k, v))
+    scores = numpy.einsum("qhd,khd->hqk", q, k) * c.head_dim ** -0.5
+    scores[:, numpy.triu(numpy.ones((len(x), len(x)), bool), 1)] = -numpy.inf
+    shares = numpy.exp(scores - scores.max(-1, keepdims=True))
+    o = numpy.einsum("hqk,khd->qhd", shares / shares.sum(-1, keepdims=True), v).reshape(len(x), -1)
     return o @ w.o.T
+
+
+def silu(x):
+    return x / (1 + numpy.exp(-x))
 
 
 BEHIND = {  # attention
     "attention": lambda c, w, y: y,
     "product": lambda c, w, y: y @ w.mix.T,
-    "norm": lambda c, w, y: y * torch.rsqrt((y * y).mean(-1, keepdim=True) + c.rms_norm_eps) * w.norm,
-    "gated": lambda c, w, y: y + (F.silu(y @ w.gate.T) * (y @ w.up.T)) @ w.down.T,
+    "norm": lambda c, w, y: y / numpy.sqrt((y * y).mean(-1, keepdims=True) + c.rms_norm_eps) * w.norm,
+    "gated": lambda c, w, y: y + (silu(y @ w.gate.T) * (y @ w.up.T)) @ w.down.T,
 }
 
 
@@ -54,31 +59,53 @@ def shapes(c):
             **more.get(c.body, {})}
 
 
-def made(c, seed):
-    """Weights in bf16: products keep the size of what they are given."""
-    torch.manual_seed(seed)
-    weights = {"embed": torch.randn(c.vocab_size, c.hidden_size)}
+def bf16_bits(values):
+    """Returns values rounded to the nearest bf16, as its bits."""
+    bits = values.astype(numpy.float32).view(numpy.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(numpy.uint16)
+
+
+def numbers(bits):
+    return (bits.astype(numpy.uint32) << 16).view(numpy.float32).astype(numpy.float64)
+
+
+def made(c, random):
+    """Weights as bits of bf16: products keep the size of what they are given."""
+    weights = {"embed": random.standard_normal((c.vocab_size, c.hidden_size))}
     for name, shape in shapes(c).items():
-        weights[name] = 1 + 0.1 * torch.randn(shape) if len(shape) == 1 else torch.randn(shape) * shape[1] ** -0.5
-    return {name: weight.bfloat16() for name, weight in weights.items()}
+        normal = random.standard_normal(shape)
+        weights[name] = 1 + 0.1 * normal if len(shape) == 1 else normal * shape[1] ** -0.5
+    return {name: bf16_bits(weight) for name, weight in weights.items()}
+
+
+def save(weights, path):
+    """Writes a file of safetensors."""
+    header, at = {}, 0
+    for name, bits in weights.items():
+        header[name] = {"dtype": "BF16", "shape": bits.shape, "data_offsets": [at, at + bits.nbytes]}
+        at += bits.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path(path).write_bytes(len(text).to_bytes(8, "little") + text + b"".join(bits.tobytes() for bits in weights.values()))
 
 
 def compare(a, c, folder):
-    from safetensors.torch import save_file
-    weights = made(c, a.seed)
-    save_file(weights, f"{folder}/model.safetensors")
+    random = numpy.random.default_rng(a.seed)
+    weights = made(c, random)
+    save(weights, f"{folder}/model.safetensors")
     shutil.copy(a.folder / "config.json", folder)
-    prompt = torch.randint(0, c.vocab_size, (a.tokens,)).tolist()
+    prompt = random.integers(0, c.vocab_size, a.tokens).tolist()
     ids, got = continued(a.program, folder, prompt, a.new, c.vocab_size)
-    w = SimpleNamespace(**{name: weight.to(a.device).double() for name, weight in weights.items()})
-    y = attention(c, w, w.embed[torch.tensor(ids, device=a.device)])
-    wanted = (BEHIND[c.body](c, w, y) @ w.head.T).cpu()
-    wrong = (got - wanted).abs() / wanted.norm(dim=-1, keepdim=True) * c.vocab_size ** 0.5  # of a typical element
-    error = ((got - wanted).norm(dim=-1) / wanted.norm(dim=-1)).nan_to_num(torch.inf)
-    print(json.dumps({"rows": len(ids), "worst_row": error.max().item()}), flush=True)
+    w = SimpleNamespace(**{name: numbers(bits) for name, bits in weights.items()})
+    wanted = BEHIND[c.body](c, w, attention(c, w, w.embed[ids])) @ w.head.T
+    size = numpy.linalg.norm(wanted, axis=-1, keepdims=True)
+    wrong = abs(got - wanted) / size * c.vocab_size ** 0.5  # of a typical element
+    error = numpy.linalg.norm(got - wanted, axis=-1) / size[:, 0]
+    error[numpy.isnan(error)] = numpy.inf
+    print(json.dumps({"rows": len(ids), "worst_row": error.max()}), flush=True)
     if error.max() > WORST:
-        tiles = sorted({int(n) // TILE for n in (~(wrong <= 10 * WORST)).any(0).nonzero()})
-        sys.exit(f"bodies: error: {c.body}: rows {(error > WORST).nonzero().flatten().tolist()} of {len(ids)} have "
+        tiles = sorted({int(n) // TILE for n in numpy.flatnonzero((~(wrong <= 10 * WORST)).any(0))})
+        sys.exit(f"bodies: error: {c.body}: rows {numpy.flatnonzero(error > WORST).tolist()} of {len(ids)} have "
                  f"relative errors up to {error.max():.3e}, expected at most {WORST}; wrong columns by {TILE}: {tiles} of "
                  f"{-(-c.vocab_size // TILE)}")
 
@@ -86,7 +113,7 @@ def compare(a, c, folder):
 def main():
     a = arguments(__doc__, tokens=41, new=4)
     config = SimpleNamespace(**json.loads((a.folder / "config.json").read_text()))
-    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         compare(a, config, folder)
 
 

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from subprocess import PIPE
 
-from kit import HERE, Failed, Missing, lines, need, output, result_of, spread, started, traced
+from kit import HERE, Failed, Missing, lines, measuring_image, need, output, result_of, spread, started, traced
+from machine import note_on_clock
 from shapes import read_shape
 
 TOLERANCE = 7.5e-2  # of a row's logits, bf16 weights: what transformers' own bf16 errs by on their worst row
@@ -181,6 +182,7 @@ def repeats(runner, steps):
 
 def two_at_once(runner):
     """Two processes on one GPU get the tokens that each gets alone."""
+    runner.two_processes()
     options = ("--prompt-ids", "0,359,336", "--max-new-tokens", "8" if runner.rehearsal else "64")
     alone = runner.run("tiny-stories", *options)["new_ids"]
     command = runner.command("tiny-stories", *options)
@@ -216,16 +218,19 @@ def sanitizer(runner, name):
     return {}
 
 
-def reference(runner, model, script="reference.py", family=None, seconds=180):
-    """Random weights and a random prompt: every row of logits beside those that PyTorch computes."""
-    need("numpy", "torch", "safetensors")
+def reference(runner, model, script="reference.py", family=None, packages=("torch", "safetensors")):
+    """Random weights and a random prompt: every row of logits beside those that another program computes, which is on the
+    GPU, too."""
+    need("numpy", *packages)
+    if packages:
+        runner.two_processes()
     folder = HERE / "shapes" / model
     folder = folder if folder.exists() else HERE / "models" / model
     more = ["--family", family] if family and runner.emulator else []
     program = runner.command(model, "--prompt-ids", "{prompt}", "--logits-out", "{logits}", *more, checkpoint="{checkpoint}")
     device = "cpu" if runner.rehearsal else "cuda"
     try:
-        (row,) = lines([sys.executable, HERE / script, folder, "--device", device, "--", *program], runner.seconds(seconds))
+        (row,) = lines([sys.executable, HERE / script, folder, "--device", device, "--", *program], runner.seconds(180))
     except Failed as e:
         raise Failed(f"{e}; {blamed(runner, model)}") from None
     return row
@@ -257,16 +262,19 @@ def blamed(runner, model):
 
 def body(runner, name):
     """One operator behind attention, in float64: which rows and columns are wrong."""
-    return reference(runner, f"body-{name}", "bodies.py", HERE / "bodies.yaml", seconds=60)
+    return reference(runner, f"body-{name}", "bodies.py", HERE / "bodies.yaml", packages=())
 
 
 def limits(runner):
-    """The rate at which this GPU reads, which times are held against."""
+    """The rate at which this GPU reads, which times are held against, and the clock that it ran at."""
     few = ["--few"] if runner.rehearsal else []
-    command = [sys.executable, HERE / "measure.py", HERE / "measure.ptx", "--only", "continuous", *few]
-    for row in lines(command, runner.seconds(60)):
+    found = {}
+    for row in lines([sys.executable, HERE / "measure.py", measuring_image(), "--rate", *few], runner.seconds(60)):
         runner.ceiling = max(runner.ceiling, row.get("bytes_per_us", 0))
-    return {"bytes_per_us": runner.ceiling}
+        if row.get("what") == "clock":
+            note = note_on_clock(row["mhz"], row["of"])
+            found = {"clock_mhz": row["mhz"], "largest_mhz": row["of"], **({"note": note} if note else {})}
+    return {"bytes_per_us": runner.ceiling, **found}
 
 
 def speed(runner, shape):

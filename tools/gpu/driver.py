@@ -15,6 +15,7 @@ SIGNATURES = {
     "cuDeviceGetName": (c_char_p, c_int, c_int),
     "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
+    "cuDeviceGetPCIBusId": (c_char_p, c_int, c_int),
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
     "cuDevicePrimaryCtxRelease_v2": (c_int,),
     "cuCtxSetCurrent": (c_void_p,),
@@ -27,6 +28,7 @@ SIGNATURES = {
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (POINTER(c_int), c_void_p, c_int, c_size_t),
     "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
     "cuMemFree_v2": (c_uint64,),
+    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemsetD32_v2": (c_uint64, c_uint, c_size_t),
     "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
     "cuLaunchKernel": (c_void_p, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_void_p,
@@ -47,7 +49,7 @@ SIGNATURES = {
     "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuEventDestroy_v2": (c_void_p,),
 }
-DEVICE_ATTRIBUTES = {"sms": 16, "l2_bytes": 38, "major": 75, "minor": 76, "shared_bytes_per_block": 97}
+DEVICE_ATTRIBUTES = {"clock_khz": 13, "sms": 16, "compute_mode": 20, "l2_bytes": 38, "major": 75, "minor": 76, "shared_bytes_per_block": 97}
 FUNCTION_ATTRIBUTES = {"max_threads": 0, "static_shared_bytes": 1, "local_bytes": 3, "registers": 4}
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -102,12 +104,15 @@ class Device:
         return out.value
 
     def about(self):
-        """Name, driver version, sizes."""
-        name = ctypes.create_string_buffer(256)
+        """Name, driver version, sizes, and memory that is free now."""
+        name, bus_id = ctypes.create_string_buffer(256), ctypes.create_string_buffer(32)
         self.call("cuDeviceGetName", name, 256, self.device)
+        self.call("cuDeviceGetPCIBusId", bus_id, 32, self.device)
+        free, memory = c_size_t(), c_size_t()
+        self.call("cuMemGetInfo_v2", byref(free), byref(memory))
         facts = {key: self.got(c_int(), "cuDeviceGetAttribute", number, self.device)
                  for key, number in DEVICE_ATTRIBUTES.items()}
-        return {"name": name.value.decode(), "driver_api": self.got(c_int(), "cuDriverGetVersion"),
+        return {"name": name.value.decode(), "bus_id": bus_id.value.decode(), "free_bytes": free.value, "driver_api": self.got(c_int(), "cuDriverGetVersion"),
                 "memory_bytes": self.got(c_size_t(), "cuDeviceTotalMem_v2", self.device), **facts}
 
     def allocate(self, size):

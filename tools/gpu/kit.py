@@ -1,6 +1,5 @@
 """The scripts of this kit share results that survive whatever comes next, and programs that end in time."""
 import contextlib
-import datetime
 import importlib.util
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOFTWARE = "software GPU"  # how the name of a software GPU begins
+IMAGES = ("measure.cubin", "measure.ptx")  # the kernels that measure; a bundle has one of them
 TRACE = "gpu-trace-{}.json"  # of a model, in the folder of results
 
 
@@ -29,6 +29,12 @@ def unpack(packed):
 
 
 unpack(HERE / "cubins.tar.gz")
+with contextlib.suppress(OSError):
+    (HERE / "mkrun").chmod(0o755)  # a way that brings files alone loses it
+
+
+def measuring_image():
+    return next((HERE / name for name in IMAGES if (HERE / name).exists()), HERE / IMAGES[-1])
 
 
 class Failed(Exception):
@@ -77,23 +83,6 @@ def position_bytes(says):
 def symbols(cubin):
     """Name of each size that a step sets -> its upper bound. Batches have B."""
     return {s["name"]: s["hi"] for s in manifest(cubin)["symbols"]}
-
-
-def circumstances():
-    """Where and of what: the device's name by its driver; the driver's version by nvidia-smi; the bundle's commit; the
-    date. None is what nobody says. A software GPU (docs/softgpu.md) names itself, and its results are a rehearsal."""
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    said = {}
-    for key, command in (("driver", query), ("device", [sys.executable, HERE / "driver.py"])):
-        try:
-            said[key] = output(command, 20).stdout.strip() or None
-        except (OSError, Failed):
-            said[key] = None
-    device = json.loads(said["device"])["name"] if said["device"] else None
-    commit = HERE / "commit"
-    found = {"date": datetime.date.today().isoformat(), "device": device, "driver": said["driver"],
-             "commit": commit.read_text().strip() if commit.exists() else None}
-    return {**found, "rehearsal": True} if device and device.startswith(SOFTWARE) else found
 
 
 def traced(path):

@@ -17,6 +17,7 @@ BLOCKS_PER_SM = [1, 2, 4]
 BURST_MEGABYTES = [2, 4, 8, 16, 32, 64, 128, 256]
 ROUNDS = 1000
 TICKS = 256
+CLOCK_POLLS = 1 << 16
 FEW_BYTES = 2 << 20  # of the buffer, with --few
 
 
@@ -127,10 +128,20 @@ def clock(gpu, image):
     yield {"what": "clock tick", "ns": spread([b - a for a, b in zip(values, values[1:])])}
 
 
+def clock_rate(gpu, image):
+    """The clock of a multiprocessor, and the largest that the driver tells of. The GPU should have been busy before."""
+    out = gpu.allocate(16)
+    gpu.launch(gpu.function(gpu.load(image), "cycles"), 1, 1, (c_uint64(out), c_uint(CLOCK_POLLS)))
+    gpu.synchronize()
+    cycles, ns = struct.unpack("<2Q", gpu.read(out, 16))
+    yield {"what": "clock", "mhz": 1e3 * cycles / ns if ns else 0, "of": gpu.about()["clock_khz"] / 1e3}
+
+
 def measurements(gpu, image, few=False):
     """All of them; few: on a small buffer, with few repeats."""
     reader = Reader(gpu, image, FEW_BYTES) if few else Reader(gpu, image)
     yield from continuous(reader, **({"repeats": 1} if few else {}))
+    yield from clock_rate(gpu, image)
     yield from clock(gpu, image)
     yield from signals(gpu, image, **({"repeats": 2, "rounds": 10, "launches": 3} if few else {}))
     yield from bursts(reader, **({"repeats": 1, "megabytes": [1]} if few else {}))
@@ -138,14 +149,14 @@ def measurements(gpu, image, few=False):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("image", type=Path, metavar="MEASURE.PTX")
-    parser.add_argument("--only", choices=["continuous"], help="the reading rate alone")
+    parser.add_argument("image", type=Path, help="the kernels, as a cubin or as PTX that the driver assembles")
+    parser.add_argument("--rate", action="store_true", help="the reading rate and the clock alone")
     parser.add_argument("--few", action="store_true", help="few repeats on little data, for a rehearsal")
     a = parser.parse_args()
     with Device() as gpu:
         print(json.dumps({"device": gpu.about()}), flush=True)
         for row in measurements(gpu, a.image.read_bytes(), a.few):
-            if a.only and row["what"] != a.only:
+            if a.rate and row["what"] not in ("continuous", "clock"):
                 break
             print(json.dumps(row), flush=True)
 

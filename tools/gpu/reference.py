@@ -4,21 +4,17 @@
 It makes a checkpoint of random weights, lets the program continue a random prompt from it, and compares every row of
 its logits.
 
-Usage: reference.py FOLDER [options] -- PROGRAM …; of its arguments {checkpoint}, {prompt} and {logits} are replaced
-by the folder made, the prompt's ids and the .npy file to write. It prints JSON with new_ids.
+Usage: reference.py FOLDER [options] -- PROGRAM …, as of continued.py; FOLDER holds config.json.
 """
-import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-import numpy
 import torch
 
 import plain_model
+from continued import arguments, continued
 from shapes import read_shape
 
 ROUNDING = 1e-3  # beside twice the error of the plain model in the weights' precision
@@ -63,24 +59,11 @@ def errors(rows, wanted):
     return ((rows - wanted).norm(dim=-1) / wanted.norm(dim=-1)).tolist()
 
 
-def continued(program, folder, prompt, new, vocab):
-    """Lets the program continue a prompt: the ids it fed, and their logits in float64."""
-    fill = {"{checkpoint}": folder, "{prompt}": ",".join(map(str, prompt)), "{logits}": f"{folder}/logits.npy"}
-    command = [fill.get(word, word) for word in program] + ["--max-new-tokens", str(new)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"reference: error: the program gave exit {done.returncode}: {done.stderr.strip()[-500:]}")
-    ids = prompt + json.loads(done.stdout)["new_ids"][:-1]
-    got = torch.from_numpy(numpy.load(f"{folder}/logits.npy")).double()
-    if list(got.shape) != [len(ids), vocab]:
-        sys.exit(f"reference: error: logits of {list(got.shape)}, expected {[len(ids), vocab]}")
-    return ids, got
-
-
 def compare(shape, a, folder):
     made(shape, folder, a)
     prompt = torch.randint(0, shape.vocab, (a.tokens,)).tolist()
     ids, got = continued(a.program, folder, prompt, a.new, shape.vocab)
+    got = torch.from_numpy(got)
     wanted, clear = logits(shape, folder, ids, torch.float64 if a.device == "cpu" else torch.float32, a.device)
     plain = errors(logits(shape, folder, ids, torch.bfloat16, a.device)[0], wanted)
     found = errors(got, wanted)
@@ -96,18 +79,6 @@ def compare(shape, a, folder):
         sys.exit(f"reference: error: row {worst} of {len(ids)} has the relative error {found[worst]:.3e}, expected at most "
                  f"{at_most:.3e}; the plain model in bf16 has {plain_worst:.3e}; by row: "
                  + " ".join(f"{e:.1e}" for e in found))
-
-
-def arguments(description, tokens, new):
-    """Those of a program that holds another against PyTorch."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of the model's config.json")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tokens", type=int, default=tokens, help="of the prompt")
-    parser.add_argument("--new", type=int, default=new, help="tokens after it")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("program", nargs="+")
-    return parser.parse_args()
 
 
 def main():

@@ -57,6 +57,8 @@ def read_shape(folder):
     family = c["model_type"]
     if family not in ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe"):
         raise ValueError(f"{folder}: model_type {family}, expected llama, mistral, qwen2, qwen3 or qwen3_moe")
+    if "quantization_config" in c:
+        raise ValueError(f"{folder}: quantized weights, expected weights of 16 bits, whose bytes are known")
     older = {"rope_theta": c.get("rope_theta", 10000.0), **(c.get("rope_scaling") or {})}
     rope = c.get("rope_parameters") or older
     windowed = family == "mistral" or c.get("use_sliding_window", False)

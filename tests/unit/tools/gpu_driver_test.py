@@ -64,7 +64,8 @@ class DriverTest(unittest.TestCase):
 
     def test_facts_of_a_device_and_of_a_kernel(self):
         with driver.Device(0, LIBRARY) as gpu:
-            self.assertEqual(gpu.about(), {"name": "rehearsal", "driver_api": 13000, "memory_bytes": 64 << 20, "sms": 4,
+            self.assertEqual(gpu.about(), {"name": "rehearsal", "bus_id": "0000:00:00.0", "driver_api": 13000, "memory_bytes": 64 << 20,
+                                           "free_bytes": 64 << 20, "clock_khz": 65536, "sms": 4, "compute_mode": 65536,
                                            "l2_bytes": 65536, "major": 9, "minor": 0, "shared_bytes_per_block": 65536})
             facts = gpu.function_facts(gpu.function(gpu.load(b""), "hop"), 256, 1 << 17)
         self.assertEqual(facts, {"max_threads": 64, "static_shared_bytes": 64, "local_bytes": 0, "registers": 64,
@@ -85,12 +86,13 @@ class DriverTest(unittest.TestCase):
     def test_measurements_are_whole(self):
         with driver.Device(0, LIBRARY) as gpu:
             rows = list(measure.measurements(gpu, b".version"))
-        of = {what: [row for row in rows if row["what"] == what] for what in ("continuous", "clock tick", "hop", "barrier", "burst")}
+        of = {what: [row for row in rows if row["what"] == what] for what in ("continuous", "clock", "clock tick", "hop", "barrier", "burst")}
         self.assertEqual({row["by"] for row in of["continuous"]}, {"loads", "copies"})
         self.assertTrue(all(row["bytes"] == 16 << 20 and row["bytes_per_us"] == (16 << 20) / 500
                             for row in of["continuous"]))
         self.assertEqual([row["bytes"] >> 20 for row in of["burst"]], [2, 2, 4, 4, 8, 8])
         self.assertEqual(of["burst"][0]["us"]["median"], 50.007)  # first begin to last end of 8 blocks
+        self.assertEqual([(row["mhz"], row["of"]) for row in of["clock"]], [(1500, 65.536)])
         self.assertEqual(of["clock tick"][0]["ns"]["median"], 32)
         self.assertAlmostEqual(of["hop"][0]["ns"]["median"], 1e6 / 999 / 2)
         self.assertAlmostEqual(of["barrier"][0]["ns"]["median"], 1e6 / 999)
