@@ -32,6 +32,13 @@ bool contains(const Box& box, const Elements& elements) {
   return true;
 }
 
+// Returns how many bytes from the address on lie in the box, which contains the elements there.
+uint32_t bytes_within(const Box& box, const Elements& at) {
+  if (at.to_row_end == 1) return at.bytes;
+  const int64_t elements = std::min(at.to_row_end, box.spans.back().end - at.first.back());
+  return at.bytes + static_cast<uint32_t>(elements - 1) * at.element_bytes;
+}
+
 std::string text_of(const Box& box) {
   std::string text;
   for (const Span& s : box.spans)
@@ -49,6 +56,8 @@ class DeclaredRegions final : public mkrt::AccessRules {
   void begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step) override {
     boxes_.clear();
     grids_.clear();
+    newest_grid_ = kNone;
+    newest_task_ = kNone;
     given_ = mkrt::given_of(step);
     const std::vector<int64_t> values = given_values(program().symbols, given_);
     has_requests_ = requests_.valid() && values[requests_.index] > 0;
@@ -97,6 +106,13 @@ class DeclaredRegions final : public mkrt::AccessRules {
   }
 
   const GridValues* grid_values(uint32_t grid) {
+    if (grid == newest_grid_) return newest_values_;
+    newest_values_ = make_or_find_values(grid);
+    newest_grid_ = grid;
+    return newest_values_;
+  }
+
+  const GridValues* make_or_find_values(uint32_t grid) {
     const auto [found, added] = grids_.try_emplace(grid);
     if (!added) return found->second ? &*found->second : nullptr;
     const TaskGrid& g = program().grids[GridId{grid}];
@@ -109,7 +125,16 @@ class DeclaredRegions final : public mkrt::AccessRules {
   }
 
   const std::vector<Box>& boxes_of(uint32_t grid, uint32_t task, const GridValues& with) {
-    const auto [found, added] = boxes_.try_emplace(uint64_t{grid} << 32 | task);
+    const uint64_t key = uint64_t{grid} << 32 | task;
+    if (key == newest_task_) return *newest_boxes_;
+    newest_boxes_ = &make_or_find_boxes(key, grid, task, with);
+    newest_task_ = key;
+    return *newest_boxes_;
+  }
+
+  const std::vector<Box>& make_or_find_boxes(uint64_t key, uint32_t grid, uint32_t task,
+                                             const GridValues& with) {
+    const auto [found, added] = boxes_.try_emplace(key);
     if (!added || task >= with.space.count()) return found->second;
     const TaskGrid& g = program().grids[GridId{grid}];
     std::vector<int64_t> coords(g.coords.size());
@@ -144,7 +169,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
           found = at.bytes;
           if (!contains(box, at)) continue;
           last_ = i;
-          return {at.bytes, ""};
+          return {bytes_within(box, at), ""};
         }
       }
     }
@@ -185,7 +210,12 @@ class DeclaredRegions final : public mkrt::AccessRules {
   std::map<uint32_t, std::optional<GridValues>> grids_;
   std::unordered_map<uint64_t, std::vector<Box>> boxes_;  // by grid and task
   Elements at_;                                           // elements at the checked address
-  uint32_t last_ = 0;                                     // task whose region matched last
+  // Most accesses are by the task of the access before. Its values and boxes are kept at hand.
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  uint64_t newest_grid_ = kNone, newest_task_ = kNone;
+  const GridValues* newest_values_ = nullptr;
+  const std::vector<Box>* newest_boxes_ = nullptr;
+  uint32_t last_ = 0;  // task whose region matched last
 };
 
 }  // namespace

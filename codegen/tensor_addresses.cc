@@ -96,6 +96,7 @@ bool TensorAddresses::find_plain(TensorId id, uint64_t address, Elements& found)
   const uint64_t offset = address - begin_of(id);
   auto element = static_cast<int64_t>(offset / size);
   found.bytes = static_cast<uint32_t>(size - offset % size);
+  found.element_bytes = static_cast<uint32_t>(size);
   found.first.assign(shape.size(), 0);
   for (size_t d = shape.size(); d-- > 0;) {
     const int64_t extent = std::max<int64_t>(1, shape[d]);
@@ -103,6 +104,7 @@ bool TensorAddresses::find_plain(TensorId id, uint64_t address, Elements& found)
     element /= extent;
   }
   found.last = found.first;
+  found.to_row_end = shape.empty() ? 1 : std::max<int64_t>(1, shape.back() - found.first.back());
   return true;
 }
 
@@ -138,6 +140,7 @@ bool TensorAddresses::find_packed(TensorId id, uint64_t address, Elements& found
   const Place place = strip_places(id)[in_matrix % shape.strip_bytes / lane.bytes];
   const auto row = static_cast<int64_t>(strip * mkrt::kStripRows + place.row);
   found.bytes = static_cast<uint32_t>(lane.bytes - offset % lane.bytes);
+  found.to_row_end = 1;
   found.first = {row, place.col};
   found.last = {std::min<int64_t>(row + mkrt::kStripRows / 2, static_cast<int64_t>(shape.rows) - 1),
                 std::min<int64_t>(place.col + lane.cols, static_cast<int64_t>(shape.cols)) - 1};
@@ -166,10 +169,12 @@ bool TensorAddresses::find_in_cache(TensorId id, uint64_t address, Elements& fou
   if (head >= static_cast<uint64_t>(shape[1]) || in_head / size >= static_cast<uint64_t>(shape[3]))
     return false;
   found.bytes = static_cast<uint32_t>(size - in_head % size);
+  found.element_bytes = static_cast<uint32_t>(size);
   found.first = {page.request, static_cast<int64_t>(head),
                  (page.number << session_->page_shift) + static_cast<int64_t>(position),
                  static_cast<int64_t>(in_head / size)};
   found.last = found.first;
+  found.to_row_end = shape[3] - found.first[3];
   return true;
 }
 

@@ -17,6 +17,9 @@ namespace mkc {
 struct Elements {
   std::vector<int64_t> first, last;
   uint32_t bytes = 0;  // bytes from the address to the end of these elements
+  // The elements from this one to the end of its row lie one behind the other. A packed weight has 1.
+  int64_t to_row_end = 1;
+  uint32_t element_bytes = 0;
 };
 
 class TensorAddresses {

@@ -89,7 +89,9 @@ TEST_CASE("requests that read pages of others get the tokens that each gets alon
     shape.type = c.type;
     const reference::Model weights = reference::random_model(shape, 31);
     const Model model(weights, {.workers = 3, .race = c.race});
-    const Model without_race(weights, {.workers = 3});  // its bits are the same
+    std::optional<Model> quicker;  // its bits are the same
+    if (c.race) quicker.emplace(weights, test::Build{.workers = 3});
+    const Model& without_race = c.race ? *quicker : model;
     mkrt::SessionOptions options;
     options.cache.pages = c.pages;
     test::Opened opened = model.open(options);

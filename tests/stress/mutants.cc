@@ -56,9 +56,9 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
   });
 }
 
-// A mutant may run for so many times the processor time of a run without a bug. One that loops over wild
-// addresses takes any time.
-constexpr double kTimesRight = 4;
+// A mutant may run for two seconds and so many times the processor time of a run without a bug. One that
+// loops over wild addresses takes any time.
+constexpr double kTimesRight = 2;
 
 // Right is the outcome of runs without a bug, and the most processor time that a mutant's run may take.
 struct Right {
@@ -77,7 +77,7 @@ Right run_right(const Compiled& compiled, const HostKernel& kernel, RunOptions o
     CHECK(right.outcome.error == "");
   }
   const double of_run = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / seeds;
-  right.mutant_seconds = 5 + static_cast<uint32_t>(std::ceil(kTimesRight * of_run));
+  right.mutant_seconds = 2 + static_cast<uint32_t>(std::ceil(kTimesRight * of_run));
   return right;
 }
 
