@@ -14,7 +14,7 @@ namespace mk {
 // Groups of tokens go through strips together. together() is how many strips then go together, whose sums are
 // kept in registers. One strip of few tokens has few sums, and each multiply-add waits for the one before in
 // its sum. Formats with groups of columns take one strip, because the sums of groups do not wait for each
-// other. With AVX-512 all codes do, as unpacking runs beside the multiply-adds.
+// other. With AVX-512 and BF16 all codes do, as unpacking runs beside the multiply-adds.
 //
 // partials_of() is how many partial sums of integers a group's sum is made of, where a strip has `sums` sums.
 // Their order changes no bit.
@@ -29,8 +29,14 @@ MK_INLINE constexpr u32 prefetch_bytes(u32 strips, u32 tokens) {
 }
 #ifdef __AVX512F__
 constexpr u32 kGroupTokens = 8;
+#ifdef __AVX512BF16__
+constexpr bool kMultipliesF32 = false;
+#else
+constexpr bool kMultipliesF32 = true;
+#endif
 template <class W>
 MK_INLINE constexpr u32 together(u32 tokens) {
+  if (kMultipliesF32 && !W::grouped && tokens <= 2) return 4 / tokens;
   return tokens > 2 && !W::row.coded() ? 2 : 1;
 }
 template <class S>
