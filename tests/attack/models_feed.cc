@@ -148,6 +148,7 @@ ModelRequest request_of(const ModelCase& c, const Setting& setting, const std::s
   request.options.workers = setting.workers;
   request.options.max_tokens = setting.max_tokens;
   request.options.max_requests = setting.max_requests;
+  request.options.context = c.shape.context;  // the default ends at 4096
   request.options.batch_invariant = c.batch_invariant;
   if (!c.batch_invariant) request.options.wgmma_from = c.wgmma_from;
   request.options.activations = Activations::kBf16;  // what rows are compared with does not round to fp8
