@@ -77,7 +77,7 @@ llvm::Value* attention_arguments(Emitter& e, const BodyCall& call) {
 
 // Calls the attend body once per KV tile and query tile. A query tile is the rows that one call takes
 // together. Arguments are loaded again for each call, because they would fill registers.
-void attend(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void attend_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   const TaskProgram& program = call.schedule.program;
   const TaskGrid& grid = program.grids[call.grid];
   const std::vector<llvm::Value*>& coords = t.coords;
@@ -97,24 +97,24 @@ void attend(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.loop(e.constant(0), e.value(kv_tiles), each_query_tile);
 }
 
-void append(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void append_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call(typed("mkb_append", call, "k_cache", true).c_str(),
          {call.worker, t.arguments, t.coords[0], t.coords[1]});
 }
 
-void combine(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void combine_task(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call("mkb_combine", {call.worker, t.arguments, t.coords[0], t.coords[1]});
 }
 
-void load(Emitter& e, const BodyCall& call, const TaskCall& t) {
+void attend_load(Emitter& e, const BodyCall& call, const TaskCall& t) {
   e.call(typed("mkd_stream_cache", call, "k_cache").c_str(),
          {call.worker, t.arguments, t.coords[0], t.coords[1], t.coords[2]});
 }
 
 }  // namespace
 
-const BodyCode kAppendCode = {.arguments = attention_arguments, .task = append};
-const BodyCode kAttendCode = {.arguments = attention_arguments, .task = attend, .load = load};
-const BodyCode kCombineCode = {.arguments = attention_arguments, .task = combine};
+const BodyCode kAppendCode = {.arguments = attention_arguments, .task = append_task};
+const BodyCode kAttendCode = {.arguments = attention_arguments, .task = attend_task, .load = attend_load};
+const BodyCode kCombineCode = {.arguments = attention_arguments, .task = combine_task};
 
 }  // namespace mkc

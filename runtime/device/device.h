@@ -85,8 +85,8 @@ Error has_other_kernel(const std::string& device, const Manifest& loaded, const 
 std::unique_ptr<Device> open_emulator(StepKernels kernels, const EmulatorDeviceOptions& options,
                                       std::function<std::string(uint32_t)> site = {});
 
-// Returns the processor as a device, for artefacts of targets x86-64-*. Each worker is a
-// thread, and worker 0 is the caller of launch().
+// Returns the processor as a device, for artefacts of processor_targets(). Each worker is a thread, and
+// worker 0 is the caller of launch().
 std::unique_ptr<Device> open_processor();
 
 // Returns GPU `ordinal`, driven by the CUDA driver, which is looked up at run time. Errors: no driver, no

@@ -38,8 +38,7 @@ std::string note_on_version(const mkrt::DeviceFacts& facts, const std::string& a
   if (facts.driver / 1000 >= release) return "";
   return fmt::format(
       "the driver supports CUDA {}, and {} makes cubins of CUDA {}: expected a driver of {}.0 or newer, or "
-      "an "
-      "--assembler of CUDA 12.8 or 12.9",
+      "an --assembler of CUDA 12.8 or 12.9",
       driver, assembler, release, release);
 }
 

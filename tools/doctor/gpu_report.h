@@ -1,4 +1,4 @@
-// What doctor found of a GPU, for people and as JSON.
+// GpuFindings are what doctor found of a GPU. They are printed for people and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
