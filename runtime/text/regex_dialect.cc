@@ -6,6 +6,9 @@
 
 #include "runtime/text/utf8.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 namespace mkrt {
 namespace {
 
@@ -16,6 +19,27 @@ Error unsupported(std::string_view what, size_t offset, std::string_view why) {
 bool is_ascii_punctuation(char c) {
   const bool is_alphanumeric = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
   return c >= ' ' && c <= '~' && !is_alphanumeric;
+}
+
+// Tells whether PCRE2 knows a script of this name. PCRE2 before 10.40 knows no prefix sc:, and needs none.
+bool is_script(std::string_view name) {
+  const std::string pattern = fmt::format("\\p{{sc:{}}}", name);
+  int error = 0;
+  size_t offset = 0;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                   PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
+  pcre2_code_free(code);
+  return code != nullptr;
+}
+
+// Returns PCRE2's form of \p{NAME} or \P{NAME}, with ^ before a name that is negated. PCRE2's \p{Han} has
+// the characters that Han shares with other scripts, too, such as U+3002; Oniguruma's has not.
+std::string translate_property(std::string_view escape) {
+  const std::string_view inside = escape.substr(3, escape.size() - 4);
+  const bool caret = inside.starts_with('^');
+  const std::string_view name = inside.substr(caret ? 1 : 0);
+  if (!is_script(name)) return std::string(escape);
+  return fmt::format("\\{}{{sc:{}}}", (escape[1] == 'P') != caret ? 'P' : 'p', name);
 }
 
 // Appends PCRE2's form of the escape at `at`, and moves `at` past it.
@@ -31,7 +55,7 @@ Status translate_escape(std::string_view pattern, size_t& at, std::string& out) 
     const size_t brace = rest.find('}');
     if (brace == std::string_view::npos) return unsupported(rest.substr(0, 3), at, "it has no }");
     size = brace + 1;
-    out += rest.substr(0, size);
+    out += translate_property(rest.substr(0, size));
   } else if (is_ascii_punctuation(escaped) ||
              std::string_view("dDrntf").find(escaped) != std::string_view::npos) {
     out += rest.substr(0, size);

@@ -29,17 +29,13 @@ Result<nlohmann::json> parse_json(const std::string& path, const std::string& te
   }
 }
 
-void expect_null(const JsonNode& node) {
-  if (!node.is_null()) node.fail_unsupported("null");
-}
-
 Tokenizer read_tokenizer(const JsonNode& root) {
   Tokenizer tokenizer;
   root.allow_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                    "post_processor", "decoder", "model"});
   root.at("version").one_of({"1.0"});
-  expect_null(root.optional("truncation"));
-  expect_null(root.optional("padding"));
+  // Truncation and padding are those of a training run. transformers applies neither unless a call asks for
+  // it.
   tokenizer.model = read_bpe(root.at("model"));
   tokenizer.normalizers = read_normalizers(root.optional("normalizer"));
   if (root.failed()) return tokenizer;

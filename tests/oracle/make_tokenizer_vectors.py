@@ -242,6 +242,14 @@ def pre_tokenizer_cases():
         tok.pre_tokenizer = step
         spec = json.loads(tok.to_str())["pre_tokenizer"]
         cases += [{"pre_tokenizer": spec, "text": t, "pieces": [p for p, _ in step.pre_tokenize_str(t)]} for t in texts]
+    # Characters that scripts share, such as U+3002 and U+30FC, belong to none of them.
+    shared = "我说：「好。」、カー・ひらー〆々 αβ\u0342γ e\u0363x مرحبا، ـ 〇"
+    scripts = [r"\p{Han}+", r"[\p{Han}\p{Katakana}]+", r"[^\p{Han}]+", r"\P{Hiragana}+", r"\p{^Katakana}+", r"\P{^Arabic}+", r"\p{greek}+",
+               r"[\p{Latin}]+", r"\p{Common}+", r"\p{Inherited}+"]
+    for pattern in scripts:
+        step = pre_tokenizers.Split(Regex(pattern), "isolated", False)
+        spec = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        cases.append({"pre_tokenizer": spec, "text": shared, "pieces": [p for p, _ in step.pre_tokenize_str(shared)]})
     return cases
 
 
