@@ -64,6 +64,11 @@ std::vector<UnreadKey> unread_keys() {
       {"routed_scaling_factor", one},
       {"scoring_func", string_node("softmax")},
       {"first_k_dense_replace", zero},
+      {"n_group", one},
+      {"topk_group", one},
+      // Layers that differ from the config, and weights in another file than model.safetensors.
+      {"per_layer_config", none},
+      {"transformers_weights", none},
   };
 }
 

@@ -54,6 +54,9 @@ TEST_CASE("what changes the computation and is not implemented is refused") {
           ":4:3: error: layer_types is \"sliding_attention\", the llama family supports \"full_attention\"");
   CHECK(changed("\"hidden_act\"", "\"partial_rotary_factor\": 0.5, \"hidden_act\"") ==
         kFile + ":4:3: error: partial_rotary_factor is 0.5, the llama family supports 1");
+  for (const std::string map : {"rope_scaling", "rope_parameters"})
+    CHECK(changed("\"hidden_act\"", "\"" + map + "\": {\"partial_rotary_factor\": 0.5}, \"hidden_act\"")
+              .ends_with("error: " + map + ".partial_rotary_factor is 0.5, the llama family supports 1"));
   CHECK(changed("\"torch_dtype\": \"bfloat16\"", "\"torch_dtype\": \"float8_e4m3fn\"") ==
         kFile +
             ":13:3: error: torch_dtype is \"float8_e4m3fn\", expected \"bfloat16\", \"float16\" or "
@@ -210,7 +213,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
             "\"dynamic\", "
             "\"llama3\" or \"yarn\"");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:44:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
         kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
@@ -224,7 +227,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
                 "\"hidden_act\"") ==
         kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:44:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");

@@ -187,14 +187,16 @@ class RecognitionTest(Command):
                                  ("rope_interleaved", True, "true"), ("use_mrope", True, "true"),
                                  ("mrope_section", [16, 24, 24], "a list"), ("logit_scale", 0.0625, "0.0625"),
                                  ("routed_scaling_factor", 2.5, "2.5"), ("qk_layernorm", True, "true"),
-                                 ("is_causal", False, "false")):
+                                 ("is_causal", False, "false"), ("n_group", 8, "8"), ("topk_group", 4, "4"),
+                                 ("per_layer_config", {"0": {"rms_norm_eps": 0.5}}, "a map"),
+                                 ("transformers_weights", "other.safetensors", '"other.safetensors"')):
             folder = self.checkpoint(config=lambda c: c.update({key: value}))
             lines = (folder / "config.json").read_text().splitlines()
             line = next(i for i, text in enumerate(lines, 1) if f'"{key}"' in text)
             self.refuses(f"model/config.json:{line}:2: error: {key} is {said}: the qwen3 family does not read it, and it "
                          "would change the computation\n", "compile", folder)
         for key, value in (("attn_logit_softcapping", None), ("rope_interleaved", False), ("routed_scaling_factor", 1.0),
-                           ("is_causal", True)):
+                           ("is_causal", True), ("n_group", 1), ("per_layer_config", None)):
             folder = self.checkpoint(config=lambda c: c.update({key: value}))
             self.assertEqual(self.mkc("compile", folder, "--emit", "yaml")[0], 0)
 

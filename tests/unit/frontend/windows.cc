@@ -29,7 +29,7 @@ std::vector<std::vector<int64_t>> first_seen(const OpGraph& graph, int64_t token
 TEST_CASE("layers see what transformers' masks let them see, whichever keys of config.json say it") {
   std::ifstream file(MKC_SOURCE_DIR "/tests/oracle/windows/vectors.json");
   const nlohmann::json cases = nlohmann::json::parse(file);
-  REQUIRE(cases.size() == 21);
+  REQUIRE(cases.size() == 29);
   for (const nlohmann::json& c : cases) {
     CAPTURE(c["config"].dump());
     const auto graph = graph_of(c["config"].dump(1));
@@ -43,6 +43,14 @@ TEST_CASE("layers see what transformers' masks let them see, whichever keys of c
 std::string refused(const std::string& keys) {
   return headline(
       graph_of(edited(qwen2_config(), "  \"use_sliding_window\": false,\n  \"sliding_window\": 8,\n", keys)));
+}
+
+TEST_CASE("the Qwen families have a window of 4096 where no key says another") {
+  const auto graph =
+      graph_of(edited(qwen2_config(), "  \"use_sliding_window\": false,\n  \"sliding_window\": 8,\n",
+                      "  \"use_sliding_window\": true,\n  \"max_window_layers\": 0,\n"));
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+  CHECK(first_seen(graph.value(), 5000)[0].back() == 904);
 }
 
 TEST_CASE("gpt-oss has a window of 128 where no key says another") {
@@ -71,12 +79,13 @@ TEST_CASE("layer_types of Mistral say which layers have the window, and contradi
 }
 
 TEST_CASE("windows that contradict themselves or are not known are refused") {
-  CHECK(refused("  \"use_sliding_window\": true,\n") ==
-        "DIR/config.json: error: missing key \"sliding_window\", needed by models/qwen2.yaml:19:19");
   CHECK(refused("  \"use_sliding_window\": true,\n  \"sliding_window\": \"all\",\n") ==
         "DIR/config.json:14:3: error: sliding_window is \"all\", expected an int");
   CHECK(refused("  \"sliding_window\": 8,\n  \"layer_types\": [\"sliding_attention\"],\n") ==
         "DIR/config.json:14:3: error: layer_types has sliding_attention, but use_sliding_window is not true");
+  CHECK(refused("  \"use_sliding_window\": true,\n  \"sliding_window\": null,\n  \"layer_types\": "
+                "[\"sliding_attention\"],\n") ==
+        "DIR/config.json:15:3: error: layer_types has sliding_attention, but there is no sliding_window");
   CHECK(refused("  \"layer_types\": [\"full_attention\", \"full_attention\"],\n") ==
         "DIR/config.json:13:3: error: layer_types does not have an element for each of the 1 layers");
   CHECK(refused("  \"layer_types\": [\"chunked_attention\"],\n") ==
