@@ -192,12 +192,14 @@ class Model:
         _generate.check_sampling(list(sampling))
         if limit < 0:
             raise LimitError(f"max_new_tokens: error: found {limit}, expected 0 or more")
+        stop_ids = _arrays.ids_of("stop", stop)
         prompts = [self.encode(prompt, special) for prompt in inputs]
         for at, ids in enumerate(prompts):
             if not 1 <= len(ids) <= self.context:
                 raise LimitError(f"prompt {at}: error: has {len(ids)} ids, expected 1 to {self.context}")
         if limit > 0 and prompts:
-            yield from _generate.tokens(self.session, prompts, limit, {*self.end_ids, *stop}, steps_per_launch, sampling)
+            ends = {*self.end_ids, *(int(id) for id in stop_ids)}
+            yield from _generate.tokens(self.session, prompts, limit, ends, steps_per_launch, sampling)
 
     def close(self) -> None:
         """Frees the session and the device. A closed model may be closed again."""

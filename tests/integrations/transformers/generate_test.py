@@ -17,7 +17,7 @@ HUB = Path(cache.name) / "hub"
 os.environ["HF_HUB_CACHE"] = str(HUB)
 
 import torch  # noqa: E402
-from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LogitsProcessorList,  # noqa: E402
+from transformers import (AutoModelForCausalLM, DynamicCache, GPT2Config, GPT2LMHeadModel, LogitsProcessorList,  # noqa: E402
                           NoRepeatNGramLogitsProcessor, StoppingCriteriaList)
 from transformers.generation.streamers import BaseStreamer  # noqa: E402
 
@@ -180,6 +180,13 @@ class GenerateTest(unittest.TestCase):
         handle.remove()
         model.train()
         self.falls_back("training mode", lambda: model.generate(**inputs, **short))
+
+    def test_an_empty_cache_is_no_reason_for_stock_generation_under_either_name(self):
+        ids, filled = torch.tensor([[5, 6, 7]]), DynamicCache()
+        filled.update(torch.zeros(1, 1, 3, 8), torch.zeros(1, 1, 3, 8), 0)
+        for name in ("cache", "past_key_values"):
+            self.assertIsNone(mkc.transformers._support._of_inputs(ids, {name: DynamicCache()}))
+            self.assertEqual(mkc.transformers._support._of_inputs(ids, {name: filled}), f"{name} is given")
 
     def test_a_family_that_mkc_does_not_know_goes_to_stock_generation(self):
         torch.manual_seed(1)

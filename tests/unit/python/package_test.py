@@ -68,6 +68,10 @@ class PackageTest(unittest.TestCase):
             stop = alone[1][4]
             done = model.generate(prompts[1], 9, stop=[stop], **sampling)
             self.assertEqual((done.ids, done.finish), (alone[1][:alone[1].index(stop)], "stop"))
+            for wrong, said in ((["x"], "entry 0 is 'x', expected an integer"), ("x", "found str, expected a list of integers"),
+                                (5, "found int, expected a list of integers")):
+                with self.assertRaisesRegex(mkc.DtypeError, "^stop: error: " + said):
+                    model.generate(prompts[1], 9, stop=wrong)
 
     def test_streamed_text_is_the_whole_text(self):
         with mkc.load(STORIES, "cpu") as model:

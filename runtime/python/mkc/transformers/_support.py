@@ -10,8 +10,9 @@ from transformers.generation.utils import GENERATION_MODES_MAPPING
 GENERATION_MODES: Any = GENERATION_MODES_MAPPING
 _logger = logging.getLogger("mkc.transformers")
 _said: set[str] = set()
+_CACHES = ("cache", "past_key_values")  # the argument's name since transformers 5.24, and the name before
 # Arguments of a forward pass that mkc knows, or that change only how stock generation computes.
-_KNOWN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position", "token_type_ids"}
+_KNOWN = {"attention_mask", "position_ids", *_CACHES, "use_cache", "logits_to_keep", "cache_position", "token_type_ids"}
 
 
 def log_once(reason: str) -> None:
@@ -76,9 +77,10 @@ def _of_inputs(input_ids: Any, kwargs: dict[str, Any]) -> str | None:
     unknown = {name for name, value in kwargs.items() if value is not None} - _KNOWN
     if unknown:
         return f"the inputs {', '.join(sorted(unknown))} are not known"
-    cache = kwargs.get("past_key_values")
-    if cache is not None and (getattr(cache, "_is_user_defined", False) or cache.get_seq_length() > 0):
-        return "past_key_values is given"
+    for name in _CACHES:
+        cache = kwargs.get(name)
+        if cache is not None and (getattr(cache, "_is_user_defined", False) or cache.get_seq_length() > 0):
+            return f"{name} is given"
     if input_ids.shape[1] == 0:
         return "the prompt is empty"
     mask, positions = kwargs.get("attention_mask"), kwargs.get("position_ids")
