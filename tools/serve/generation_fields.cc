@@ -117,7 +117,10 @@ constexpr Field kFields[] = {
      }},
     {"stream", [](const JsonNode& node, ApiRequest& r) { r.stream = node.boolean(); }},
     {"stream_options", read_stream_options},
+    // These fields of OpenAI's API say whose a request is, and change nothing.
     {"user", [](const JsonNode& node, ApiRequest&) { (void)node.string(); }},
+    {"safety_identifier", [](const JsonNode& node, ApiRequest&) { (void)node.string(); }},
+    {"prompt_cache_key", [](const JsonNode& node, ApiRequest&) { (void)node.string(); }},
 };
 
 bool is_empty(const json& value) {

@@ -123,7 +123,19 @@ TEST_CASE("fields of completions are refused by name") {
         "stream_options: unknown key \"usage\", known: include_usage", "stream_options"},
        {completion(R"("priority": 2147483648)"),
         "priority: found 2147483648, expected an integer from -2147483648", "priority"},
-       {completion(R"("user": 1)"), "user: found 1, expected a string", "user"}});
+       {completion(R"("user": 1)"), "user: found 1, expected a string", "user"},
+       {completion(R"("safety_identifier": 1)"), "safety_identifier: found 1, expected a string",
+        "safety_identifier"},
+       {completion(R"("prompt_cache_key": 1)"), "prompt_cache_key: found 1, expected a string",
+        "prompt_cache_key"}});
+}
+
+TEST_CASE("fields that say whose a request is are read, and change nothing") {
+  for (const std::string field : {"user", "safety_identifier", "prompt_cache_key"}) {
+    CAPTURE(field);
+    CHECK(accepted(read_completion, completion("\"" + field + "\": \"a\"")).prompts.size() == 1);
+    CHECK(accepted(read_completion, completion("\"" + field + "\": null")).prompts.size() == 1);
+  }
 }
 
 TEST_CASE("lists have bounds") {
