@@ -85,9 +85,12 @@ std::vector<std::string> unread_settings(const Document& document, bool samples)
       {"no_repeat_ngram_size", 0},
       {"num_beams", 1},
       {"sequence_bias", 0},
+      {"stop_strings", 0},
       {"suppress_tokens", 0},
+      {"token_healing", 0},
       {"top_h", 1, true},
       {"typical_p", 1, true},
+      {"watermarking_config", 0},
   };
   std::vector<std::string> keys;
   for (const Setting& setting : kSettings) {

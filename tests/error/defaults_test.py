@@ -89,7 +89,10 @@ class DefaultsTest(Command):
         greedy = {"no_repeat_ngram_size": 3, "bad_words_ids": [[5]], "num_beams": 1, "suppress_tokens": [], "typical_p": 0.5,
                   "min_length": None, "use_cache": True}
         for settings, keys in ((greedy, "bad_words_ids, no_repeat_ngram_size"),
-                               ({"do_sample": True, "typical_p": 0.5}, "typical_p"), ({"num_beams": 1}, "")):
+                               ({"do_sample": True, "typical_p": 0.5}, "typical_p"), ({"num_beams": 1}, ""),
+                               ({"stop_strings": ".", "token_healing": True, "watermarking_config": {"bias": 2.0}},
+                                "stop_strings, token_healing, watermarking_config"),
+                               ({"stop_strings": [], "token_healing": False, "watermarking_config": None}, "")):
             folder = self.model(settings)
             code, _, err = self.mkc("run", folder, "--prompt", "Once upon a time", "--json", *RUN)
             self.assertEqual(code, 0, err)

@@ -32,6 +32,7 @@ TEST_CASE("a checkpoint whose every tensor has its place is taken, in its own dt
 TEST_CASE("a tensor the family does not use is an error, unless declared as ignored") {
   auto tensors = llama_tensors();
   tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {4}, "a.safetensors"});
+  tensors.push_back({"model.rotary_emb.inv_freq", DType::f32, {4}, "a.safetensors"});
   CHECK(result_with(tensors) == "");
   tensors.push_back({"model.layers.0.self_attn.q_proj.bias", DType::bf16, {32}, "b.safetensors"});
   CHECK(
