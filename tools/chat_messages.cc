@@ -60,8 +60,10 @@ void check_template_variables(const JsonNode& node) {
 nlohmann::ordered_json plain_messages(nlohmann::ordered_json messages) {
   for (nlohmann::ordered_json& message : messages) {
     nlohmann::ordered_json kept = nlohmann::ordered_json::object();
+    // Templates ask whether a key is there. Clients send null, or an empty list, where a message has none.
     for (auto& [key, value] : message.items())
-      if (is_known(key)) kept[key] = std::move(value);
+      if (is_known(key) && !value.is_null() && (key != "tool_calls" || !is_empty_value(value)))
+        kept[key] = std::move(value);
     message = std::move(kept);
     const auto content = message.find("content");
     if (content == message.end() || !content->is_array()) continue;

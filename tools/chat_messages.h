@@ -14,7 +14,8 @@ void check_messages(const mkrt::JsonNode& node);
 // Checks further variables of the chat template: an object without the names that mkc sets.
 void check_template_variables(const mkrt::JsonNode& node);
 
-// Returns checked messages with each list of parts joined to one text, by line feeds.
+// Returns checked messages with each list of parts joined to one text, by line feeds. Keys without a value
+// are left out, as transformers 5.24 does.
 nlohmann::ordered_json plain_messages(nlohmann::ordered_json messages);
 
 }  // namespace mkc

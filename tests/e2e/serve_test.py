@@ -187,14 +187,19 @@ class ServeTest(ServerCase):
         shutil.copytree(TINY, folder / "chat")
         (folder / "chat" / "chat_template.jinja").write_text(
             "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}\n{{ raise_exception('no tools') }}{% endif %}"
-            "{{ m.role[0] }}: {{ m.content }}{{ sep }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
+            "{{ m.role[0] }}: {{ m.content | trim if trims else m.content }}{{ sep }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
         (folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|begin_of_text|>"}))
         arguments, options = serve(model=folder / "chat")
         server = self.start(*arguments, **options)
         for more, expected in (({}, "<|begin_of_text|>u: Sama: hadu: a kitea:"),
                                ({"chat_template_kwargs": {"sep": "; "}, "add_generation_prompt": False}, "<|begin_of_text|>u: Sam; a: had; u: a kite; "),
                                ({"messages": messages[:2], "add_generation_prompt": False, "continue_final_message": True,
-                                 "chat_template_kwargs": {"sep": "; "}}, "<|begin_of_text|>u: Sam; a: had")):
+                                 "chat_template_kwargs": {"sep": "; "}}, "<|begin_of_text|>u: Sam; a: had"),
+                               ({"messages": [messages[0], {"role": "assistant", "content": " had "}], "add_generation_prompt": False,
+                                 "continue_final_message": True, "chat_template_kwargs": {"sep": "; ", "trims": True}},
+                                "<|begin_of_text|>u: Sam; a: had"),
+                               ({"messages": [{"role": "assistant", "content": "", "tool_calls": None, "name": None}],
+                                 "add_generation_prompt": False, "continue_final_message": True}, "<|begin_of_text|>a: ")):
             tokens = server.post("/tokenize", {"messages": messages, **more})[1]["tokens"]
             plain = server.post("/tokenize", {"prompt": expected, "add_special_tokens": False})[1]["tokens"]
             self.assertEqual(tokens, plain)

@@ -16,30 +16,40 @@ ApiError wrong(const std::string& param, const std::string& message) {
   return {.message = fmt::format("{}: {}", param, message), .param = param};
 }
 
-// Returns the part of a rendered chat up to the end of its last message, which the model goes on with.
-std::optional<ApiError> cut_after_last_message(const nlohmann::ordered_json& messages, std::string& text) {
+// kMark stands behind the last message while a template renders a chat that the model goes on with. The
+// template keeps the space at its end where it keeps that of messages.
+constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_MARK ";
+
+std::optional<ApiError> mark_last_message(nlohmann::ordered_json& messages) {
   const auto content = messages.back().find("content");
   if (content == messages.back().end() || !content->is_string())
     return wrong("continue_final_message", "found a last message without content, expected text");
-  std::string last = content->get<std::string>();
-  last.erase(last.find_last_not_of(" \t\r\n") + 1);
-  last.erase(0, std::min(last.find_first_not_of(" \t\r\n"), last.size()));
-  const size_t at = text.rfind(last);
+  *content = content->get<std::string>() + std::string(kMark);
+  return {};
+}
+
+// Cuts a rendered chat at the mark. A template that trims messages leaves no space before the mark either.
+std::optional<ApiError> cut_at_mark(std::string& text) {
+  const size_t at = text.rfind(kMark.substr(0, kMark.size() - 1));
   if (at == text.npos)
     return wrong("continue_final_message", "the chat template does not repeat the last message");
-  text.erase(at + last.size());
+  const bool keeps_space = std::string_view(text).substr(at).starts_with(kMark);
+  text.erase(at);
+  if (!keeps_space) text.erase(text.find_last_not_of(" \t\r\n\v\f") + 1);
   return {};
 }
 
 std::optional<ApiError> render(const ServedModel& model, const ChatFields& chat, std::string& text) {
   if (!model.render_chat)
     return wrong("messages", "the model has no chat template, expected a prompt for /v1/completions");
-  nlohmann::ordered_json variables = chat.variables;
+  nlohmann::ordered_json messages = chat.messages, variables = chat.variables;
+  if (chat.continue_final_message)
+    if (std::optional<ApiError> error = mark_last_message(messages)) return error;
   variables["add_generation_prompt"] = chat.add_generation_prompt;
-  mkrt::Result<std::string> rendered = model.render_chat(chat.messages, variables);
+  mkrt::Result<std::string> rendered = model.render_chat(messages, variables);
   if (!rendered.ok()) return wrong("messages", rendered.error().message);
   text = std::move(rendered.value());
-  return chat.continue_final_message ? cut_after_last_message(chat.messages, text) : std::nullopt;
+  return chat.continue_final_message ? cut_at_mark(text) : std::nullopt;
 }
 
 std::optional<ApiError> check_ids(const std::string& param, std::span<const int32_t> ids, uint32_t vocab) {

@@ -240,10 +240,13 @@ class HttpTest(ServerCase):
         tokens = server.post("/tokenize", {"messages": MESSAGES})[1]
         text = server.post("/detokenize", {"tokens": tokens["tokens"]})[1]["prompt"]
         self.assertEqual(text, "<user>Once there was\n<assistant>")
-        last = [*MESSAGES, {"role": "assistant", "content": " a boy "}]
-        go_on = {"messages": last, "add_generation_prompt": False, "continue_final_message": True}
-        tokens = server.post("/tokenize", go_on)[1]
-        self.assertTrue(server.post("/detokenize", {"tokens": tokens["tokens"]})[1]["prompt"].endswith("<assistant> a boy"))
+        # The model goes on with the whole message, also where its text comes again behind it.
+        for content in (" a boy ", "", "<", "\n", "assistant", ">\n"):
+            last = [*MESSAGES, {"role": "assistant", "content": content}]
+            go_on = {"messages": last, "add_generation_prompt": False, "continue_final_message": True}
+            tokens = server.post("/tokenize", go_on)[1]
+            text = server.post("/detokenize", {"tokens": tokens["tokens"]})[1]["prompt"]
+            self.assertEqual(text, "<user>Once there was\n<assistant>" + content)
         self.is_error(server.post(CHAT, {"messages": [{"role": "tool", "content": "x"}]}), 400, "invalid_request_error",
                       "template.jinja:3: error: no tools here", "messages")
 

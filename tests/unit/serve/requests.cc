@@ -217,6 +217,12 @@ TEST_CASE("messages keep the order of their keys, and lose what templates do not
   CHECK(request.chat->messages.dump() == R"([{"role":"assistant","content":"a\nb"}])");
   CHECK(request.chat->variables.dump() == R"({"z":1,"a":2})");
   CHECK(request.logprobs == 3u);
+  const ApiRequest again = accepted(
+      read_chat_completion,
+      R"({"messages": [{"role": "assistant", "content": null, "name": null, "reasoning": null, "tool_calls": []},
+          {"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}]})");
+  CHECK(again.chat->messages.dump() ==
+        R"([{"role":"assistant"},{"role":"assistant","content":"","tool_calls":[{"id":"a"}]}])");
 }
 
 TEST_CASE("all forms of prompts and numbers are read") {
