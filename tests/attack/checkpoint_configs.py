@@ -111,6 +111,7 @@ def spell_rope(r, config):
 def respell(r, path, defaults):
     """Rewrites a config.json as other tools and versions write the same config. `defaults` are those of its class."""
     config = json.loads(path.read_text())
+    heads, hidden = config["num_attention_heads"], config["hidden_size"]
     spell_rope(r, config)
     if r.random() < 0.5:
         config["torch_dtype"] = config.pop("dtype")
@@ -120,9 +121,9 @@ def respell(r, path, defaults):
             del config[key]
     if r.random() < 0.2:
         del config["architectures"]
-    if config.get("num_key_value_heads") == config.get("num_attention_heads") and config["model_type"] in ("llama", "seed_oss"):
+    if config.get("num_key_value_heads") == heads and config["model_type"] in ("llama", "seed_oss"):
         config["num_key_value_heads"] = None
-    if config.get("head_dim", 0) * config["num_attention_heads"] == config["hidden_size"] and r.random() < 0.3:
+    if config.get("head_dim", 0) * heads == hidden and r.random() < 0.3:
         if config["model_type"] in ("llama", "mistral", "mixtral", "seed_oss"):
             config["head_dim"] = None
         elif config["model_type"] in ("qwen2", "qwen3_moe"):
