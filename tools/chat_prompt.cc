@@ -1,8 +1,36 @@
 #include "tools/chat_prompt.h"
 
+#include "runtime/base/json_text.h"
 #include "runtime/text/chat_template.h"
 
 namespace mkc {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Returns the arguments of a call of a tool, or nothing where the call has another form.
+ordered_json* arguments_of(ordered_json& call) {
+  if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) return nullptr;
+  const auto found = call["function"].find("arguments");
+  return found == call["function"].end() ? nullptr : &*found;
+}
+
+// Returns the messages with the arguments of calls of tools as objects, where they are text that holds one.
+ordered_json with_objects(ordered_json messages) {
+  for (ordered_json& message : messages) {
+    if (!message.is_object() || !message.contains("tool_calls")) continue;
+    for (ordered_json& call : message["tool_calls"]) {
+      ordered_json* arguments = arguments_of(call);
+      if (!arguments || !arguments->is_string()) continue;
+      const auto text = arguments->get<std::string>();
+      const mkrt::Result<nlohmann::json> checked = mkrt::parse_json_text(text, "arguments");  // bounds levels
+      if (checked.ok() && checked.value().is_object()) *arguments = ordered_json::parse(text);
+    }
+  }
+  return messages;
+}
+
+}  // namespace
 
 mkrt::Result<RenderChat> read_render_chat(const std::string& directory) {
   mkrt::Result<std::optional<mkrt::ChatTemplate>> found = mkrt::read_chat_template(directory);
@@ -12,9 +40,14 @@ mkrt::Result<RenderChat> read_render_chat(const std::string& directory) {
   if (!tokens.ok()) return tokens.error();
   return RenderChat([chat_template = *std::move(found.value()), special_tokens = std::move(tokens.value())](
                         const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables) {
-    nlohmann::ordered_json all = special_tokens;
+    ordered_json all = special_tokens;
     all.update(variables);
-    return chat_template.render(messages, all);
+    // Clients send arguments of calls as text. Most templates want an object, and some can only join text.
+    const ordered_json as_objects = with_objects(messages);
+    mkrt::Result<std::string> text = chat_template.render(as_objects, all);
+    if (text.ok() || as_objects == messages) return text;
+    mkrt::Result<std::string> of_text = chat_template.render(messages, all);
+    return of_text.ok() ? of_text : text;
   });
 }
 

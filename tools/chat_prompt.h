@@ -18,6 +18,9 @@ using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::order
 // Returns the rendering of the chat template of a checkpoint's directory, with the special tokens of the
 // checkpoint as variables. The result is null where the checkpoint has no chat template. Errors: a template,
 // or its variables, that cannot be read.
+//
+// Arguments of calls of tools that are text holding a JSON object become that object, as in vLLM. They stay
+// text where the template fails otherwise.
 mkrt::Result<RenderChat> read_render_chat(const std::string& directory);
 
 // Returns the ids of a text that a chat template wrote. The tokenizer adds no special tokens, because chat

@@ -4,8 +4,10 @@
 #include <cstdlib>
 
 #include "tests/unit/engine/fake_model.h"
+#include "tests/unit/temp_dir.h"
 #include "tools/chat/answer.h"
 #include "tools/chat/conversation.h"
+#include "tools/chat_prompt.h"
 #include "tools/hub_cache.h"
 
 namespace mkc {
@@ -35,6 +37,29 @@ mkrt::Result<std::string> render(const ordered_json& messages, const ordered_jso
 
 std::vector<int32_t> ids_of(const std::string& text) {
   return mkrt::encode(tokenizer(), text, false).value();
+}
+
+TEST_CASE("arguments of calls that are text become objects, unless the template wants text") {
+  const auto rendered = [](const std::string& source, const std::string& arguments) {
+    const mkrt::test::TempDir dir;
+    dir.write("chat_template.jinja", source);
+    const ordered_json calls =
+        ordered_json::array({{{"function", {{"name", "f"}, {"arguments", arguments}}}}});
+    const ordered_json messages = ordered_json::array({{{"role", "assistant"}, {"tool_calls", calls}}});
+    const mkrt::Result<std::string> text =
+        read_render_chat(dir.path).value()(messages, ordered_json::object());
+    return text.ok() ? text.value() : text.error().message;
+  };
+  const std::string value = "{{ messages[0].tool_calls[0].function.arguments", json = R"({"b":1,"a":"é"})";
+  CHECK(rendered(value + " | tojson }}", json) == R"({"b": 1, "a": "é"})");
+  CHECK(rendered(value + ".items() | list }}", json) == "[('b', 1), ('a', 'é')]");
+  CHECK(rendered("{{ '<' + messages[0].tool_calls[0].function.arguments }}", json) == "<" + json);
+  for (const std::string other : {"x", "{", "[1]", "", R"({"a": 1, "a": 2})"})
+    CHECK(rendered(value + " | tojson }}", other) == ordered_json(other).dump());
+  const std::string deep = "{\"a\": " + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}";
+  CHECK(rendered(value + " | length }}", deep) == std::to_string(deep.size()));
+  CHECK(rendered("{{ raise_exception('no') }}", json).find("refuses the conversation: no") !=
+        std::string::npos);
 }
 
 TEST_CASE("a prompt has the system message, the history and the new message") {
