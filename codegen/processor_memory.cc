@@ -3,30 +3,25 @@
 #include <algorithm>
 
 #include "codegen/operands.h"
-#include "codegen/processor/product.h"
+#include "codegen/processor/product_rows.h"
 #include "ir/step_symbols.h"
 #include "ir/tasks.h"
 #include "runtime/abi/packing.h"
 
 namespace mkc {
-namespace {
-
-constexpr uint64_t kRowGap = 2 * mk::kRowGap;  // columns; a word holds at most two
-
-}  // namespace
 
 uint32_t processor_bytes(const Schedule& schedule) {
   const TaskProgram& program = schedule.program;
-  uint64_t padded_cols = 0;
+  const auto tokens = static_cast<uint32_t>(program.symbols[step_symbols(program.symbols).tokens].bounds.hi);
+  uint64_t bytes = 0;
   for (const TaskGrid& grid : program.grids) {
     if (!multiplies(grid)) continue;
     const Tensor& weight = operand_tensor(program, grid, "weight");
     const auto cols = static_cast<uint64_t>(weight.shape.back().constant());
-    padded_cols = std::max(padded_cols, mkrt::packed_shape(1, cols, weight_type(weight)).padded_cols);
+    const uint64_t padded_cols = mkrt::packed_shape(1, cols, weight_type(weight)).padded_cols;
+    bytes = std::max(bytes, mk::rows_bytes(tokens, static_cast<uint32_t>(padded_cols)));
   }
-  const auto tokens = static_cast<uint64_t>(program.symbols[step_symbols(program.symbols).tokens].bounds.hi);
-  return static_cast<uint32_t>(mk::kRowsOffset +
-                               (tokens + mk::kSpareRows) * (padded_cols + kRowGap) * sizeof(float));
+  return static_cast<uint32_t>(mk::kRowsOffset + bytes);
 }
 
 }  // namespace mkc

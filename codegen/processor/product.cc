@@ -19,7 +19,7 @@ MK_INLINE u32 x_row_of(const ProductArgs& a, u32 token) {
 template <class W>
 MK_INLINE void start(const Worker& w, const ProductArgs& a) {
   const Rows<W> rows(w, a);
-  for (u32 token = 0; token < a.tokens; ++token) rows.put(w, a, token, x_row_of(a, token));
+  rows.put_all(w, a, a.tokens, [&](u32 token) { return x_row_of(a, token); });
 }
 
 // multiply_tasks() multiplies strips from task `task` on. Tasks of a split product are all strips of one part
@@ -53,8 +53,9 @@ MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 a
     p.first_bias = min(a.expert[active_expert], p.biased_experts - 1) * plain(p.epilogue)->out_cols;
   if (t.prepared_expert != active_expert) {
     const Rows<W> rows(w, p);
-    for (u32 i = 0; i < p.tokens; ++i)
-      rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);
+    rows.put_all(w, p, p.tokens, [&](u32 i) {
+      return a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i;
+    });
     t.prepared_expert = active_expert;
   }
   const u64 expert_bytes = p.strips * strip_bytes_of(p, W::row);

@@ -6,8 +6,7 @@
 // the strips and tokens beside it, nor on how the columns are split into parts.
 #pragma once
 
-#include "codegen/processor/weights.h"
-#include "codegen/processor/worker.h"
+#include "codegen/processor/product_rows.h"
 
 namespace mk {
 
@@ -70,103 +69,12 @@ MK_INLINE void end_strip([[maybe_unused]] f32x16& sum) {
 #endif
 }
 #endif
-// kPackedTokens is the most tokens that go through packed strips, a group after the other. Unpacking to
-// registers runs beside multiply-adds, and unpacking to memory (product_unpacked.h) takes time of its own.
-constexpr u32 kPackedTokens = 8;
 static_assert(kPackedTokens % kGroupTokens == 0 && kPackedTokens - kGroupTokens <= kSpareRows);
 constexpr u32 kLineBytes = 64;
-// kRowGap is the words between two rows, which keep rows of 2^n columns out of each other's cache sets.
-constexpr u32 kRowGap = 16;
 
-MK_INLINE u32 padded_cols(const ProductArgs& a, const WeightFormat& format) {
-  return (a.tiles - 1) * format.tile_cols + a.tail_cols;
-}
 MK_INLINE u64 strip_bytes_of(const ProductArgs& a, const WeightFormat& format) {
   return (u64)(a.tiles - 1) * full_tile_bytes(format) + last_tile_bytes(format, a.tail_cols);
 }
-
-// norm_scale() is the scale of a norm of row `row` of x, from the sums of squares that the row's producer
-// left.
-MK_INLINE f32 norm_scale(const ProductArgs& a, u32 row) {
-  const EpilogueArgs& e = *plain(a.epilogue);
-  const f32* parts = plain(e.sum_squares) + (u64)row * e.sumsq_partials;
-  f32x16 sums = all_lanes(0);
-  for (u32 i = 0; i < e.sumsq_partials; i += kVector)
-    sums += load_part<f32x16>(parts + i, e.sumsq_partials - i);
-  return mk_rsqrt(sum_of(sums) / (f32)a.cols + e.eps);
-}
-
-// Rows are the rows of x as steps take them, in the worker's memory: normalised, and 0 past the last column.
-template <class W>
-struct Rows {
-  typedef Steps<W::type> S;
-  typedef typename S::X X;
-  typedef typename S::RowGroup RowGroup;
-  // Columns that put() takes together: a vector, or a group that has its own scale in a row.
-  static constexpr u32 together = S::row_group_words == 0 ? kVector : W::row.group_cols;
-  X* rows;
-  u32 padded, stride;  // padded columns of a row, and X from one row to the next
-  MK_INLINE Rows(char* memory, u32 padded_cols)
-      : rows((X*)memory),
-        padded(padded_cols),
-        stride(words() + padded / together * S::row_group_words + kRowGap) {}
-  MK_INLINE Rows(const Worker& w, const ProductArgs& a) : Rows(rows_of(w), padded_cols(a, W::row)) {}
-  MK_INLINE u32 words() const { return padded / S::cols * S::parts; }
-  MK_INLINE const X* of(u32 token) const { return rows + (u64)token * stride; }
-  // group() is what a token's row has for a group of columns, which lies behind all columns.
-  MK_INLINE RowGroup group(u32 token, u32 number) const {
-    if constexpr (S::row_group_words == 0)
-      return {};
-    else
-      return load<RowGroup>(of(token) + words() + number * S::row_group_words);
-  }
-
-  // copy() takes a row of bf16 as it is.
-  MK_INLINE void copy(X* to, const uint16_t* from, u32 cols) const {
-    for (u32 col = 0; col < padded; col += kVector)
-      store((uint16_t*)to + col, load_part<u16x16>(from + col, col < cols ? cols - col : 0));
-  }
-  // put() takes row `row` of x as that of a token.
-  MK_INLINE void put(const Worker& w, const ProductArgs& a, u32 token, u32 row) const {
-    const EpilogueArgs& e = *plain(a.epilogue);
-    const char* from = (const char*)plain(a.x) + (u64)row * a.cols * (a.x_bf16 ? Bf16::bytes : F32::bytes);
-    const f32* norm = plain(a.norm);
-    f32 scale = 1;
-    thread_of(w).scale[token] = 1;
-    if (a.normed) {
-      f32x16 squares = all_lanes(0);
-      for (u32 col = 0; col < a.cols; col += kVector) {
-        const f32x16 v = load16<F32>(from + col * F32::bytes, a.cols - col);
-        squares = fma(v, v, squares);
-      }
-      scale = mk_rsqrt(sum_of(squares) / (f32)a.cols + e.eps);
-    } else if (a.x_bf16 && e.sumsq_partials != 0) {
-      thread_of(w).scale[token] = norm_scale(a, row);
-    }
-    X* to = rows + (u64)token * stride;
-    if constexpr (S::bf16_pairs)
-      if (a.x_bf16 && !a.normed) return copy(to, (const uint16_t*)from, a.cols);
-    for (u32 begin = 0; begin < padded; begin += together) {
-      f32x16 values[together / kVector];
-      MK_UNROLL
-      for (u32 i = 0; i < together / kVector; ++i) {
-        const u32 col = begin + i * kVector, left = col < a.cols ? a.cols - col : 0;
-        f32x16& v = values[i];
-        v = a.x_bf16 ? load16<Bf16>(from + col * Bf16::bytes, left)
-                     : load16<F32>(from + col * F32::bytes, left);
-        if (a.normed) v = v * all_lanes(scale) * load16<F32>((const char*)(norm + col), left);
-      }
-      X* at = to + begin / S::cols * S::parts;
-      if constexpr (S::row_group_words == 0) {
-        S::put(at, values[0]);
-      } else {
-        RowGroup group;
-        S::put_group(at, group, values, S::sum_factor);
-        store(to + words() + begin / together * S::row_group_words, group);
-      }
-    }
-  }
-};
 
 // add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sum`. `weights`
 // are those of the first strip, and `x` those of the first token. `with` is what the strips have for the
@@ -210,15 +118,16 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
   }
 }
 
-// add_groups() is add_steps() for `groups` groups of columns, which begin with the row's group `first`. The
-// sums of a group are multiplied with its scales.
+// add_groups() is add_steps() for the `groups` groups of columns of a K slice. The sums of a group are
+// multiplied with its scales.
 template <class W, u32 Strips, u32 Tokens>
-MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 first,
+MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 k_slice,
                           u32 groups, typename Steps<W::type>::Seen (&seen)[Strips],
                           f32x16 (&sum)[Strips][Tokens]) {
   typedef Steps<W::type> S;
   constexpr u32 steps = W::row.group_cols / S::cols;
-  const typename S::X* x = rows.of(token) + (u64)first * steps * S::parts;
+  const typename S::X* x = rows.of(token, k_slice);
+  const u32 first = k_slice * groups;
   for (u32 group = 0; group < groups; ++group) {
     typename S::GroupSum of[Strips][Tokens];
     const char* at = weights + group_begin(W::row, group);
@@ -229,14 +138,15 @@ MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& r
       with[s] = S::group(scales);
       prefetch_line(scales + prefetch_bytes<W>(Strips, Tokens));
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) of[s][t] = S::start(with[s], rows.group(token + t, first + group));
+      for (u32 t = 0; t < Tokens; ++t)
+        of[s][t] = S::start(with[s], rows.group(token + t, 1, 0, first + group));
     }
     add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, rows.stride, steps, with,
                                  seen, of);
     MK_UNROLL
     for (u32 i = 0; i < Strips * Tokens; ++i) {
       const u32 s = i / Tokens, t = i % Tokens;
-      sum[s][t] = S::add_group(sum[s][t], of[s][t], with[s], rows.group(token + t, first + group));
+      sum[s][t] = S::add_group(sum[s][t], of[s][t], with[s], rows.group(token + t, 1, 0, first + group));
     }
   }
 }
@@ -263,17 +173,16 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
   typedef Steps<W::type> S;
   const u32 cols = rows.padded / kKSlices, steps = cols / S::cols;
   const u64 k_slice_bytes = tile_bytes(W::row, cols);
-  const typename S::X* x = rows.of(token) + (u64)from * steps * S::parts;
   const char* weights = strips + from * k_slice_bytes;
   for (u32 k_slice = from; k_slice < to; ++k_slice) {
     f32x16 sum[Strips][Tokens] = {};
     typename S::Seen seen[Strips] = {};
     if constexpr (W::grouped) {
       const u32 groups = cols / W::row.group_cols;
-      add_groups<W, Strips, Tokens>(weights, strip_bytes, rows, token, k_slice * groups, groups, seen, sum);
+      add_groups<W, Strips, Tokens>(weights, strip_bytes, rows, token, k_slice, groups, seen, sum);
     } else
-      add_steps<W, Strips, Tokens>(weights, strip_bytes, x, rows.stride, steps, {}, seen, sum);
-    x += steps * S::parts;
+      add_steps<W, Strips, Tokens>(weights, strip_bytes, rows.of(token, k_slice), rows.stride, steps, {},
+                                   seen, sum);
     weights += k_slice_bytes;
     if constexpr (W::scaled) {
       MK_UNROLL

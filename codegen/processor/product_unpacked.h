@@ -10,14 +10,6 @@
 
 namespace mk {
 
-// Sizes of passes: kFullPass is what registers have sums for.
-#ifdef __AVX512F__
-constexpr u32 kFullPass = 12, kSmallPass = 8;
-#else
-constexpr u32 kFullPass = 6, kSmallPass = 4;
-#endif
-static_assert(kFullPass <= kSpareRows);
-constexpr u32 kChunkCols = 128;
 // kChunkAheadBytes lie between the end of a chunk and what is prefetched while the chunk is multiplied.
 constexpr u32 kChunkAheadBytes = 1024;
 
@@ -68,13 +60,14 @@ struct Ahead {
   u32 stride;
 };
 
-// ChunkColumns is `cols` columns of a strip, from `col` of a row of x on. `first` and `last` are said of the
-// chunks of a K slice. The last chunk leaves the slice's sums in `totals`: alone, or added to what is there.
+// ChunkColumns is `cols` columns of a strip, from `col` of a K slice on. `first` and `last` are said of the
+// chunks of the K slice. The last chunk leaves the slice's sums in `totals`: alone, or added to what is
+// there.
 template <class W>
 struct ChunkColumns {
   UnpackedChunk& chunk;
   const char* weights;  // the columns as Weights
-  u32 col, cols;
+  u32 k_slice, col, cols;
   bool first, last, alone;
   f32x16 row_scales;
   typename Steps<W::type>::Seen seen;
@@ -96,16 +89,16 @@ template <class W, u32 Tokens>
 MK_INLINE void add_chunk(const ChunkColumns<W>& c, const Rows<W>& rows, u32 token, const Ahead& ahead) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
+  constexpr u32 kStride = Rows<W>::kChunkWords;
   const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
-  const typename S::X* x = rows.of(token) + parts_of(c.col);
-  const u32 stride = rows.stride;
+  const typename S::X* x = rows.of_pass(token, Tokens, c.k_slice) + c.col / kChunkCols * Tokens * kStride;
   const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(c.cols);
   const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
     _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
       if (i % 2 == 0) prefetch_line(ahead.from + (u64)i * ahead.stride);
       const Weights w = load<Weights>(c.weights + (u64)i * sizeof(Weights));
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[(u64)t * stride + i]);
+      for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[t * kStride + i]);
     }
   };
   f32x16 sum[Tokens];
@@ -115,32 +108,19 @@ MK_INLINE void add_chunk(const ChunkColumns<W>& c, const Rows<W>& rows, u32 toke
     add(0, sum);
   } else {
     for (u32 begin = 0, i = 0; begin < parts_of(c.cols); begin += group, ++i) {
-      const u32 number = c.col / W::row.group_cols + i;
+      const u32 number = (c.k_slice * (rows.padded / kKSlices) + c.col) / W::row.group_cols + i;
       const typename S::Group& with = c.chunk.groups[i];
       typename S::GroupSum of[Tokens];
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token + t, number));
+      for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token, Tokens, t, number));
       add(begin, of);
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t)
-        sum[t] = S::add_group(sum[t], of[t], with, rows.group(token + t, number));
+        sum[t] = S::add_group(sum[t], of[t], with, rows.group(token, Tokens, t, number));
     }
   }
   MK_UNROLL
   for (u32 t = 0; t < Tokens; ++t) c.leave(token + t, sum[t]);
-}
-
-MK_INLINE u32 passes_of(u32 tokens) {
-  return (tokens + kFullPass - 1) / kFullPass;
-}
-// each_pass() calls pass(token, size) for passes of even sizes, which together take all tokens.
-template <class Pass>
-MK_INLINE void each_pass(u32 tokens, const Pass& pass) {
-  for (u32 token = 0, size; token < tokens; token += size) {
-    const u32 left = tokens - token, passes = passes_of(left);
-    size = (left + passes - 1) / passes <= kSmallPass ? kSmallPass : kFullPass;
-    pass(token, size);
-  }
 }
 
 // UnpackedProduct is a product of strips with the tokens of `rows`, over K slices [from, to).
@@ -157,11 +137,11 @@ struct UnpackedProduct {
   __attribute__((noinline)) void add_k_slice(const char* strip, u32 k_slice, bool alone) const {
     typedef Steps<W::type> S;
     const u32 cols = rows.padded / kKSlices, passes = passes_of(tokens);
-    ChunkColumns<W> c{chunk, nullptr, 0, 0, false, false, alone, {}, {}};
+    ChunkColumns<W> c{chunk, nullptr, k_slice, 0, 0, false, false, alone, {}, {}};
     if constexpr (W::scaled) c.row_scales = row_scales<W>(strip, strip_bytes);
     const char* weights = strip + k_slice * tile_bytes(W::row, cols);
     for (u32 col = 0; col < cols; col += kChunkCols) {
-      c.col = k_slice * cols + col, c.cols = min(kChunkCols, cols - col);
+      c.col = col, c.cols = min(kChunkCols, cols - col);
       c.first = col == 0, c.last = col + c.cols == cols;
       const char* const next =
           S::as_packed ? weights + c.cols / S::cols * S::bytes : unpack<W>(chunk, weights, c.cols, c.seen);

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-#include "codegen/processor/worker.h"
+#include "codegen/processor/product_rows.h"
 #include "runtime/base/half.h"
 #include "tests/unit/pack.h"
 #include "tests/unit/processor/worker.h"
@@ -306,7 +306,7 @@ struct ProductWorker : TestWorker {
   ProductWorker(const ProductWorker&) = delete;
   ProductWorker& operator=(const ProductWorker&) = delete;
   static size_t bytes(const PackedShape& shape, u32 tokens) {
-    return (tokens + kSpareRows) * (shape.padded_cols + 32) * sizeof(float);
+    return rows_bytes(tokens, static_cast<uint32_t>(shape.padded_cols));
   }
   // Returns the arguments of a task, with the epilogue's in the worker's memory.
   ProductArgs with_epilogue(const AllArgs& a, u32 depth = 0) {
