@@ -89,7 +89,9 @@ u64 multiply_many(u32 strips, u32 cols, const char* weights, char* x, f32* sums)
   for (u32 strip = 0; strip < strips; ++strip)
     product.run(
         weights + strip * strip_bytes,
-        [&](u32 token, f32x16 sum) { store(sums + (strip * kMany + token) * kStripRows, sum); },
+        [&](const f32x16* of) {
+          for (u32 i = 0; i < kMany; ++i) store(sums + (strip * kMany + i) * kStripRows, of[i]);
+        },
         [](u32, u32, f32x16) {});
   return (u64)strips * kStripRows * cols * kMany;
 }

@@ -16,10 +16,31 @@ MK_INLINE u32 x_row_of(const ProductArgs& a, u32 token) {
   return a.first_row[token] + a.q_len[token] - 1;
 }
 
+// finish_tokens() finishes a strip for `tokens` tokens from `token` on. All products share its code.
+__attribute__((noinline)) void finish_tokens(const Worker& w, const ProductArgs& a, u32 strip, u32 token,
+                                             u32 tokens, const f32x16* sums) {
+  const f32* scale = thread_of(w).scale + token;
+  for (u32 t = 0; t < tokens; ++t) finish(a, strip, token + t, sums[t], scale[t]);
+}
+
 template <class W>
 MK_INLINE void start(const Worker& w, const ProductArgs& a) {
   const Rows<W> rows(w, a);
   rows.put_all(w, a, a.tokens, [&](u32 token) { return x_row_of(a, token); });
+}
+
+// multiply_strips() multiplies strips [strip, end) with all rows, over K slices [from, to). Dense products
+// and experts share its code, which is long.
+template <class W>
+__attribute__((noinline)) void multiply_strips(const Worker& w, const ProductArgs& a, const char* weights,
+                                               u32 strip, u32 end, u32 from, u32 to) {
+  const Product<W> product(w, a, weights, from, to);
+  multiply_all(
+      w, product, strip, end,
+      [&](u32 s, u32 token, u32 tokens, const f32x16* sums) { finish_tokens(w, a, s, token, tokens, sums); },
+      [&](u32 s, u32 k_slice, u32 token, f32x16 sums) {
+        store(sums_at(*plain(a.epilogue), a, s, k_slice, token), sums);
+      });
 }
 
 // multiply_tasks() multiplies strips from task `task` on. Tasks of a split product are all strips of one part
@@ -29,12 +50,8 @@ MK_INLINE void multiply_tasks(const Worker& w, const ProductArgs& a, u32 task, u
   const EpilogueArgs& e = *plain(a.epilogue);
   const u32 parts = a.splits ? e.split_k : 1, part = parts == 1 ? 0 : task / e.all_strips,
             strip = task - part * e.all_strips, of_part = kKSlices / parts;
-  const f32* scale = thread_of(w).scale;
-  const Product<W> product(w, a, thread_of(w).streamed, part * of_part, (part + 1) * of_part);
-  multiply_all(
-      w, product, strip, strip + strips,
-      [&](u32 s, u32 token, f32x16 sums) { finish(a, s, token, sums, scale[token]); },
-      [&](u32 s, u32 k_slice, u32 token, f32x16 sums) { store(sums_at(e, a, s, k_slice, token), sums); });
+  multiply_strips<W>(w, a, thread_of(w).streamed, strip, strip + strips, part * of_part,
+                     (part + 1) * of_part);
 }
 
 // run_expert() multiplies the strips of a task with the rows of its active expert. Consecutive tasks of an
@@ -59,11 +76,8 @@ MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 a
     t.prepared_expert = active_expert;
   }
   const u64 expert_bytes = p.strips * strip_bytes_of(p, W::row);
-  const Product<W> product(w, p, t.streamed + a.expert[active_expert] * expert_bytes, 0, kKSlices);
-  multiply_all(
-      w, product, first, end,
-      [&](u32 s, u32 token, f32x16 sums) { finish(p, s, token, sums, t.scale[token]); },
-      [](u32, u32, u32, f32x16) {});
+  const char* weights = t.streamed + a.expert[active_expert] * expert_bytes;
+  multiply_strips<W>(w, p, weights, first, end, 0, kKSlices);
 }
 
 }  // namespace

@@ -201,8 +201,9 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
     prefetch_gap(strips + Strips * strip_bytes, prefetch_bytes<W>(Strips, Tokens));
 }
 
-// Product is the product of strips with prepared rows. store(strip, token, sums) gets the sums over all K
-// slices; store_slice(strip, k_slice, token, sums) those of single ones.
+// Product is the product of strips with prepared rows. store(strip, token, tokens, sums) gets the sums over
+// all K slices, of `tokens` tokens from `token` on; store_slice(strip, k_slice, token, sums) those of single
+// ones.
 template <class W>
 struct Product {
   const ProductArgs& a;
@@ -236,10 +237,7 @@ struct Product {
                                 });
     if (!all) return;
     MK_UNROLL
-    for (u32 s = 0; s < Strips; ++s) {
-      MK_ROLLED
-      for (u32 t = 0; t < Tokens; ++t) store(strip + s, token + t, total[s][t]);
-    }
+    for (u32 s = 0; s < Strips; ++s) store(strip + s, token, Tokens, total[s]);
   }
 
   // through() takes `Tokens` tokens from `token` on through strips [strip, end).
@@ -272,8 +270,7 @@ struct Product {
                                      }
                                    });
     if (!all) return;
-    MK_ROLLED
-    for (u32 t = 0; t < a.tokens; ++t) store(strip, t, total[t]);
+    store(strip, 0, a.tokens, total);
   }
 
   // operator() takes all tokens through strips [strip, end). The product has at most kPackedTokens tokens.

@@ -121,7 +121,8 @@ struct Rows {
     });
   }
   // put() takes row `row` of x as that of token first + i.
-  MK_INLINE void put(const Worker& w, const ProductArgs& a, u32 first, u32 size, u32 i, u32 row) const {
+  __attribute__((noinline)) void put(const Worker& w, const ProductArgs& a, u32 first, u32 size, u32 i,
+                                     u32 row) const {
     const EpilogueArgs& e = *plain(a.epilogue);
     const char* from = (const char*)plain(a.x) + (u64)row * a.cols * (a.x_bf16 ? Bf16::bytes : F32::bytes);
     const f32* norm = plain(a.norm);

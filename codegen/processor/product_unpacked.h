@@ -159,8 +159,8 @@ struct UnpackedProduct {
       });
     }
   }
-  // run() calls store(token, sums), or store_slice(k_slice, token, sums), for one strip, which begins at
-  // `strip`. Both are those of Product::run().
+  // run() calls store(sums), with the sums of all tokens, or store_slice(k_slice, token, sums), for one
+  // strip, which begins at `strip`.
   template <class Store, class StoreSlice>
   MK_INLINE void run(const char* strip, const Store& store, const StoreSlice& store_slice) const {
     const bool all = from == 0 && to == kKSlices;
@@ -171,8 +171,7 @@ struct UnpackedProduct {
       for (u32 t = 0; t < tokens; ++t) store_slice(k_slice, t, chunk.totals[t]);
     }
     if (!all) return;
-    MK_ROLLED
-    for (u32 t = 0; t < tokens; ++t) store(t, chunk.totals[t]);
+    store(chunk.totals);
   }
 };
 
@@ -187,7 +186,7 @@ MK_INLINE void multiply_all(const Worker& w, const Product<W>& product, u32 stri
   for (; strip < end; ++strip)
     unpacked.run(
         product.weights + strip * product.strip_bytes,
-        [&](u32 token, f32x16 sums) { store(strip, token, sums); },
+        [&](const f32x16* sums) { store(strip, 0, product.a.tokens, sums); },
         [&](u32 k_slice, u32 token, f32x16 sums) { store_slice(strip, k_slice, token, sums); });
 }
 
