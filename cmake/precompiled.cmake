@@ -44,7 +44,9 @@ if(MKC_PRECOMPILED)
   add_library(mkc_json STATIC cmake/json_instances.cc)
   target_link_libraries(mkc_json PRIVATE mkc_options PUBLIC nlohmann_json::nlohmann_json)
   mkc_hot(mkc_json)  # start-up parses files of tokenizers
-  mkc_precompile(base HEADERS ${standard} <fmt/format.h> ${json} <CLI/CLI.hpp> LIBS fmt::fmt mkc_json CLI11::CLI11)
+  mkc_precompile(base HEADERS ${standard} <fmt/format.h> ${json} LIBS fmt::fmt mkc_json)
+  mkc_precompile(tools HEADERS ${standard} <fmt/format.h> ${json} <CLI/CLI.hpp> LIBS fmt::fmt mkc_json CLI11::CLI11
+    OPTIONS ${MKC_COLD_OPTIONS})
   # libmkrt contains fmt, so that it needs no other library.
   mkc_precompile(runtime HEADERS ${standard} <fmt/format.h> ${json} LIBS mkc_json OPTIONS ${MKC_HOT_OPTIONS})
   mkc_precompile(codegen HEADERS ${standard} <fmt/format.h> <llvm/IR/IRBuilder.h> <llvm/IR/Module.h> LIBS fmt::fmt)
