@@ -15,8 +15,9 @@ namespace mk {
 // its sum. Formats with groups of columns take one strip, because the sums of groups do not wait for each
 // other. With AVX-512 and BF16 all codes do, as unpacking runs beside the multiply-adds.
 //
-// partials_of() is how many partial sums of integers a group's sum is made of, where a strip has `sums` sums.
-// Their order changes no bit.
+// partials_of() is how many partial sums a sum is made of, where a strip has `sums` sums. The order of
+// integers changes no bit. Other sums have as many partial sums for any number of tokens
+// (Steps::partial_sums).
 //
 // prefetch_bytes() lie between what is multiplied of a strip and what is prefetched of it to L2. Strips that
 // go together share kStripsAheadBytes. Prefetches take all lines, because the processor's own do not follow
@@ -45,7 +46,7 @@ MK_INLINE constexpr u32 together(u32 tokens) {
 template <class S>
 MK_INLINE constexpr u32 partials_of(u32 sums) {
   constexpr u32 kClocks = 4;  // of a multiply-add
-  return S::exact && sums < kClocks ? min(kClocks / sums, S::parts) : 1;
+  return S::exact && sums < kClocks ? min(kClocks / sums, S::parts) : S::partial_sums;
 }
 MK_INLINE void end_strip(f32x16&) {}
 #else
@@ -56,7 +57,7 @@ MK_INLINE constexpr u32 together(u32 tokens) {
 }
 template <class S>
 MK_INLINE constexpr u32 partials_of(u32) {
-  return 1;  // an addition takes 1 clock
+  return S::partial_sums;  // an addition of integers takes 1 clock
 }
 // end_strip() stands after a strip's step, and keeps the compiler from mixing it with the next strip's. Words
 // and sums of four strips need more than the 16 registers.
@@ -76,18 +77,23 @@ MK_INLINE u64 strip_bytes_of(const ProductArgs& a, const WeightFormat& format) {
   return (u64)(a.tiles - 1) * full_tile_bytes(format) + last_tile_bytes(format, a.tail_cols);
 }
 
-// add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sum`. `weights`
-// are those of the first strip, and `x` those of the first token. `with` is what the strips have for the
-// steps, and `seen` what was seen of their codes.
+// SumsOf is the partial sums of `Strips` strips and `Tokens` tokens.
+template <class S, u32 Strips, u32 Tokens>
+struct SumsOf {
+  static constexpr u32 partials = partials_of<S>(Strips * Tokens);
+  typename S::GroupSum of[partials][Strips][Tokens] = {};
+};
+
+// add_steps() adds the products of `steps` steps of `Strips` strips with `Tokens` tokens to `sums`, the parts
+// of a step to the partial sums in turn. `weights` are those of the first strip, and `x` those of the first
+// token. `with` is what the strips have for the steps, and `seen` what was seen of their codes.
 template <class W, u32 Strips, u32 Tokens>
 MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename Steps<W::type>::X* x,
                          u32 stride, u32 steps, const typename Steps<W::type>::Group (&with)[Strips],
                          typename Steps<W::type>::Seen (&seen)[Strips],
-                         typename Steps<W::type>::GroupSum (&sum)[Strips][Tokens]) {
+                         SumsOf<Steps<W::type>, Strips, Tokens>& sums) {
   typedef Steps<W::type> S;
-  constexpr u32 kPartialSums = partials_of<S>(Strips * Tokens);
-  // The first partial sum is `sum` itself.
-  typename S::GroupSum more[kPartialSums][Strips][Tokens] = {};
+  static_assert(S::parts % S::partial_sums == 0);
   _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
     const char* at = weights + (u64)i * S::bytes;
     constexpr u32 ahead = prefetch_bytes<W>(Strips, Tokens);
@@ -104,17 +110,12 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
         const typename S::Weights w = S::load(at + s * strip_bytes, part, with[s]);
         MK_UNROLL
         for (u32 t = 0; t < Tokens; ++t) {
-          auto& to = part % kPartialSums == 0 ? sum[s][t] : more[part % kPartialSums][s][t];
+          auto& to = sums.of[part % sums.partials][s][t];
           to = S::step(to, w, x[(u64)t * stride + i * S::parts + part]);
         }
       }
-      if constexpr (Strips > 1) end_strip(sum[s][0]);
+      if constexpr (Strips > 1) end_strip(sums.of[0][s][0]);
     }
-  }
-  MK_UNROLL
-  for (u32 p = 1; p < kPartialSums; ++p) {
-    MK_UNROLL
-    for (u32 i = 0; i < Strips * Tokens; ++i) sum[i / Tokens][i % Tokens] += more[p][i / Tokens][i % Tokens];
   }
 }
 
@@ -129,7 +130,7 @@ MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& r
   const typename S::X* x = rows.of(token, k_slice);
   const u32 first = k_slice * groups;
   for (u32 group = 0; group < groups; ++group) {
-    typename S::GroupSum of[Strips][Tokens];
+    SumsOf<S, Strips, Tokens> sums;
     const char* at = weights + group_begin(W::row, group);
     typename S::Group with[Strips];
     MK_UNROLL
@@ -139,16 +140,53 @@ MK_INLINE void add_groups(const char* weights, u64 strip_bytes, const Rows<W>& r
       prefetch_line(scales + prefetch_bytes<W>(Strips, Tokens));
       MK_UNROLL
       for (u32 t = 0; t < Tokens; ++t)
-        of[s][t] = S::start(with[s], rows.group(token + t, 1, 0, first + group));
+        sums.of[0][s][t] = S::start(with[s], rows.group(token + t, 1, 0, first + group));
     }
     add_steps<W, Strips, Tokens>(at, strip_bytes, x + (u64)group * steps * S::parts, rows.stride, steps, with,
-                                 seen, of);
+                                 seen, sums);
     MK_UNROLL
     for (u32 i = 0; i < Strips * Tokens; ++i) {
       const u32 s = i / Tokens, t = i % Tokens;
-      sum[s][t] = S::add_group(sum[s][t], of[s][t], with[s], rows.group(token + t, 1, 0, first + group));
+      const auto add = [&](const typename S::GroupSum& of) {
+        sum[s][t] = S::add_group(sum[s][t], of, with[s], rows.group(token + t, 1, 0, first + group));
+      };
+      auto of = sums.of[0][s][t];
+      MK_UNROLL
+      for (u32 p = 1; p < sums.partials; ++p) {
+        if constexpr (S::exact)
+          of += sums.of[p][s][t];
+        else
+          add(of), of = sums.of[p][s][t];
+      }
+      add(of);
     }
   }
+}
+
+// add_chunks() is add_steps() for a K slice of a format without groups. Sums become one behind each chunk.
+template <class W, u32 Strips, u32 Tokens>
+MK_INLINE void add_chunks(const char* weights, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 k_slice,
+                          u32 steps, typename Steps<W::type>::Seen (&seen)[Strips],
+                          f32x16 (&sum)[Strips][Tokens]) {
+  typedef Steps<W::type> S;
+  typedef SumsOf<S, Strips, Tokens> Sums;
+  const u32 max_steps = Sums::partials > 1 ? kChunkCols / S::cols : steps;
+  const typename S::X* x = rows.of(token, k_slice);
+  Sums sums;
+  for (u32 done = 0; done < steps; done += max_steps) {
+    add_steps<W, Strips, Tokens>(weights + (u64)done * S::bytes, strip_bytes, x + done * S::parts,
+                                 rows.stride, min(max_steps, steps - done), {}, seen, sums);
+    MK_UNROLL
+    for (u32 p = 1; p < Sums::partials; ++p) {
+      MK_UNROLL
+      for (u32 i = 0; i < Strips * Tokens; ++i) {
+        sums.of[0][i / Tokens][i % Tokens] += sums.of[p][i / Tokens][i % Tokens];
+        sums.of[p][i / Tokens][i % Tokens] = all_lanes(0);
+      }
+    }
+  }
+  MK_UNROLL
+  for (u32 i = 0; i < Strips * Tokens; ++i) sum[i / Tokens][i % Tokens] = sums.of[0][i / Tokens][i % Tokens];
 }
 
 // row_scales() reads the scales of a strip's rows.
@@ -171,7 +209,7 @@ template <class W, u32 Strips, u32 Tokens, class AtEnd>
 MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 from, u32 to,
                         const AtEnd& at_end) {
   typedef Steps<W::type> S;
-  const u32 cols = rows.padded / kKSlices, steps = cols / S::cols;
+  const u32 cols = rows.padded / kKSlices;
   const u64 k_slice_bytes = tile_bytes(W::row, cols);
   const char* weights = strips + from * k_slice_bytes;
   for (u32 k_slice = from; k_slice < to; ++k_slice) {
@@ -180,9 +218,9 @@ MK_INLINE void multiply(const char* strips, u64 strip_bytes, const Rows<W>& rows
     if constexpr (W::grouped) {
       const u32 groups = cols / W::row.group_cols;
       add_groups<W, Strips, Tokens>(weights, strip_bytes, rows, token, k_slice, groups, seen, sum);
-    } else
-      add_steps<W, Strips, Tokens>(weights, strip_bytes, rows.of(token, k_slice), rows.stride, steps, {},
-                                   seen, sum);
+    } else {
+      add_chunks<W, Strips, Tokens>(weights, strip_bytes, rows, token, k_slice, cols / S::cols, seen, sum);
+    }
     weights += k_slice_bytes;
     if constexpr (W::scaled) {
       MK_UNROLL
@@ -273,7 +311,8 @@ struct Product {
     store(strip, 0, a.tokens, total);
   }
 
-  // operator() takes all tokens through strips [strip, end). The product has at most kPackedTokens tokens.
+  // operator() takes all tokens through strips [strip, end). The product has at max_steps kPackedTokens
+  // tokens.
   template <class Store, class StoreSlice>
   MK_INLINE void operator()(u32 strip, u32 end, const Store& store, const StoreSlice& slice) const {
     if (a.tokens == kGroupTokens) return through<kGroupTokens>(strip, end, 0, store, slice);

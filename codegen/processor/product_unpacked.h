@@ -93,30 +93,48 @@ MK_INLINE void add_chunk(const ChunkColumns<W>& c, const Rows<W>& rows, u32 toke
   const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
   const typename S::X* x = rows.of_pass(token, Tokens, c.k_slice) + c.col / kChunkCols * Tokens * kStride;
   const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(c.cols);
-  const auto add = [&](u32 begin, typename S::GroupSum(&to)[Tokens]) {
-    _Pragma("clang loop unroll_count(2)") for (u32 i = begin; i < begin + group; ++i) {
-      if (i % 2 == 0) prefetch_line(ahead.from + (u64)i * ahead.stride);
-      const Weights w = load<Weights>(c.weights + (u64)i * sizeof(Weights));
+  // add() adds the parts of partial sum p, from the part `begin` on. Registers have sums of one.
+  constexpr u32 kPartialSums = S::partial_sums;
+  const auto add = [&](u32 begin, u32 p, typename S::GroupSum(&to)[Tokens]) {
+    const u32 count = group / kPartialSums;
+    const char* weights = c.weights + (u64)(begin + p) * sizeof(Weights);
+    const typename S::X* at = x + begin + p;
+    const char* prefetched = ahead.from + (u64)begin * ahead.stride;
+    _Pragma("clang loop unroll_count(2)") for (u32 n = 0; n < count; ++n) {
+      if (p == 0 && n * kPartialSums % 2 == 0)
+        prefetch_line(prefetched + (u64)n * kPartialSums * ahead.stride);
+      const Weights w = load<Weights>(weights + (u64)n * kPartialSums * sizeof(Weights));
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, x[t * kStride + i]);
+      for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, at[t * kStride + n * kPartialSums]);
     }
   };
   f32x16 sum[Tokens];
   MK_UNROLL
   for (u32 t = 0; t < Tokens; ++t) sum[t] = c.sum_before(token + t);
   if constexpr (!W::grouped) {
-    add(0, sum);
+    add(0, 0, sum);
+    MK_UNROLL
+    for (u32 p = 1; p < kPartialSums; ++p) {
+      typename S::GroupSum more[Tokens] = {};
+      add(0, p, more);
+      MK_UNROLL
+      for (u32 t = 0; t < Tokens; ++t) sum[t] += more[t];
+    }
   } else {
     for (u32 begin = 0, i = 0; begin < parts_of(c.cols); begin += group, ++i) {
       const u32 number = (c.k_slice * (rows.padded / kKSlices) + c.col) / W::row.group_cols + i;
       const typename S::Group& with = c.chunk.groups[i];
-      typename S::GroupSum of[Tokens];
-      MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token, Tokens, t, number));
-      add(begin, of);
-      MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t)
-        sum[t] = S::add_group(sum[t], of[t], with, rows.group(token, Tokens, t, number));
+      for (u32 p = 0; p < kPartialSums; ++p) {
+        typename S::GroupSum of[Tokens] = {};
+        if (p == 0) {
+          MK_UNROLL
+          for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token, Tokens, t, number));
+        }
+        add(begin, p, of);
+        MK_UNROLL
+        for (u32 t = 0; t < Tokens; ++t)
+          sum[t] = S::add_group(sum[t], of[t], with, rows.group(token, Tokens, t, number));
+      }
     }
   }
   MK_UNROLL

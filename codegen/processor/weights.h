@@ -31,6 +31,7 @@ struct PlainSteps {
   typedef f32x16 GroupSum;
   static constexpr f32 scale = 1;
   static constexpr u32 row_group_words = 0;
+  static constexpr u32 partial_sums = 1;     // of a group or a chunk, to which its parts are added in turn
   static constexpr bool exact = false;       // sums of a group are the same in any order
   static constexpr bool as_packed = false;   // load() reads a part as it lies there
   static constexpr bool bf16_pairs = false;  // X are pairs of bf16, in the order of the columns
@@ -269,8 +270,9 @@ struct E4m3Bytes {
   }
 };
 
+// One token has one sum, and vdpbf16ps takes 6 clocks. Two partial sums wait for each other half as often.
 struct E4m3Steps : Bf16Steps, WordSteps<8> {
-  static constexpr u32 parts = cols / 2;
+  static constexpr u32 parts = cols / 2, partial_sums = 2;
   MK_INLINE static u32x16 numbers(const char* p, u32 part) {
     const __m512i codes = (__m512i)mk::load<u32x16>(p), sign = codes & _mm512_set1_epi8((char)0x80);
     const u32x16 lower = (u32x16)kLower.look_up(codes), upper = (u32x16)(kUpper.look_up(codes) | sign);
