@@ -21,7 +21,7 @@ class TokenText {
   mkrt::StreamDecoder decoder_;
 };
 
-// Returns the text of all tokens.
-std::string text_of(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> ids);
+// Returns the text of all tokens, alike.
+std::string text_of(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special = true);
 
 }  // namespace mkc

@@ -74,6 +74,7 @@ uint64_t Engine::submit(Request request) {
   sequence.id = id;
   sequence.order.priority = request.priority;
   sequence.stream = request.stream;
+  sequence.prompt_logprobs = request.prompt_logprobs;
   sequence.stop_ids = std::move(stop_ids);
   sequence.sampler = Sampler(request.sampling, request.bias, request.prompt, limits_.vocab);
   sequence.tokens = std::move(request.prompt);
@@ -172,6 +173,7 @@ void Engine::end(Sequence& request, FinishReason reason, const Error& error) {
   outcomes_.push_back({.id = request.id,
                        .new_ids = {request.tokens.begin() + request.prompt, request.tokens.end()},
                        .samples = std::move(request.samples),
+                       .prompt_samples = std::move(request.prompt_samples),
                        .reason = reason,
                        .error = error.message,
                        .error_kind = error.kind,

@@ -100,7 +100,9 @@ class Engine {
   Status launch();
   uint32_t steps_of_launch() const;
   Result<Batch> fill_batch();
+  void add_scored_rows(const Sequence& request);
   Status take_tokens();
+  void take_scores(Sequence& request, size_t b);
   Result<bool> take_tokens(Sequence& request, size_t b);
   void end(Sequence& request, FinishReason reason, const Error& error = {});
   Status go_on(const Status& status);
@@ -120,6 +122,8 @@ class Engine {
   uint64_t clock_ = 0, next_id_ = 0, arrivals_ = 0;
   std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_;  // of the step
   std::vector<Samples> samples_;
+  std::vector<ScoredRow> scored_;
+  size_t scores_taken_ = 0;  // of the step's scored rows
   StepResult result_;
 };
 

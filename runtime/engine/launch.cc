@@ -13,6 +13,8 @@ Status Engine::launch() {
   const Result<Batch> batch = fill_batch();
   if (!batch.ok()) return batch.error();
   if (Status status = stepper_->step(batch.value(), result_); !status.ok()) return status;
+  if (result_.scored.size() != scored_.size())
+    return Error{"step: error: the result has not the log-probabilities that the batch asks for"};
   clock_ += result_.steps;
   ++stats_.launches;
   stats_.steps += result_.steps;
@@ -24,12 +26,13 @@ Status Engine::launch() {
 }
 
 // Returns the number of steps of the next launch. A prompt with rows left, and a request that arrives, wait
-// for one step at most. A launch ends where the biases of a request change.
+// for one step at most. A launch ends where the biases of a request change. One that scores rows has one
+// step, because the logits of the next step take their place.
 uint32_t Engine::steps_of_launch() const {
   uint64_t steps = std::max(1u, options_.steps_per_launch);
   if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
   for (const Sequence& request : roster_.running)
-    if (request.pending() > request.rows)
+    if (request.pending() > request.rows || request.lacks_scores())
       steps = 1;
     else
       steps = std::min<uint64_t>(steps, request.sampler.max_steps());
@@ -46,11 +49,13 @@ Result<Batch> Engine::fill_batch() {
   page_begin_.assign(1, 0);
   page_index_.clear();
   samples_.clear();
+  scored_.clear();
   for (Sequence& r : roster_.running) {
     if (r.rows == 0) continue;
     const uint32_t limit = r.pending() == r.rows ? std::min(steps, r.longest + 1 - r.fed - r.rows) : 0;
     if (limit > 1)
       if (Status status = run_ahead(r, limit - 1, pages_); !status.ok()) return status.error();
+    add_scored_rows(r);
     const auto begin = r.tokens.begin() + r.fed;
     tokens_.insert(tokens_.end(), begin, begin + r.rows);
     row_begin_.push_back(static_cast<int32_t>(tokens_.size()));
@@ -59,12 +64,34 @@ Result<Batch> Engine::fill_batch() {
     page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
     samples_.push_back(r.sampler.next(limit, r.stop_ids));
   }
-  return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
+  return Batch{.tokens = tokens_,
+               .row_begin = row_begin_,
+               .kv_len = kv_len_,
+               .pages = {page_begin_, page_index_},
+               .samples = samples_,
+               .scored = scored_};
+}
+
+// Adds the request's rows whose logits are those of a token of its prompt that has no log-probability yet.
+void Engine::add_scored_rows(const Sequence& r) {
+  if (!r.lacks_scores()) return;
+  const auto first_row = static_cast<uint32_t>(tokens_.size());
+  const uint32_t end = std::min(r.fed + r.rows, r.prompt - 1);
+  for (uint32_t p = std::max(r.fed, static_cast<uint32_t>(r.prompt_samples.size())); p < end; ++p)
+    scored_.push_back({static_cast<int32_t>(first_row + p - r.fed), r.tokens[p + 1], r.prompt_logprobs - 1});
+}
+
+// Hands the log-probabilities of request b's rows to it.
+void Engine::take_scores(Sequence& r, size_t b) {
+  for (size_t& i = scores_taken_; i < scored_.size() && scored_[i].row < row_begin_[b + 1]; ++i)
+    r.prompt_samples.push_back(
+        from_abi(scored_[i].id, result_.scored[i], std::min(scored_[i].top, limits_.vocab)));
 }
 
 // Hands the sampled tokens to the requests. Requests that end with these tokens leave.
 Status Engine::take_tokens() {
   std::vector<Sequence>& running = roster_.running;
+  scores_taken_ = 0;
   for (size_t i = 0, b = 0; i < running.size();) {
     const Result<bool> ended = running[i].rows > 0 ? take_tokens(running[i], b++) : false;
     if (!ended.ok()) return ended.error();
@@ -79,6 +106,7 @@ Status Engine::take_tokens() {
 // Hands the sampled tokens to request b of the batch, once its earlier tokens are all fed. Returns whether it
 // has ended.
 Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
+  take_scores(r, b);
   r.fed += r.rows;
   if (r.pending() > 0) {
     if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
@@ -91,13 +119,15 @@ Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
   r.losses = 0;
   const size_t samples = r.samples.size();
+  const bool first = r.tokens.size() - sampled.size() == r.prompt;
   if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
     add_samples(result_, b, sampling, limits_.vocab, r.samples);
   r.sampler.took(sampled);
   if (r.stream)
     progress_.push_back({.id = r.id,
                          .ids = {sampled.begin(), sampled.end()},
-                         .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()}});
+                         .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()},
+                         .prompt_samples = first ? r.prompt_samples : std::vector<Sampled>()});
   if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
   const bool stop = std::ranges::binary_search(r.stop_ids, sampled.back());
   if (stop || r.fed == r.longest) {

@@ -48,6 +48,9 @@ Result<uint32_t> positions_of(const Request& request, const BatchLimits& limits)
     return error("stop_ids", fault);
   if (request.max_new_tokens == 0) return error("max_new_tokens", "found 0, expected 1 or more");
   if (const Status status = check_sampling(request.sampling); !status.ok()) return error_of(request, status);
+  if (request.prompt_logprobs > 1 + kMaxTop)
+    return error("prompt_logprobs",
+                 fmt::format("found {}, expected at most {}", request.prompt_logprobs - 1, kMaxTop));
   const uint64_t positions = prompt.size() + request.max_new_tokens - 1;
   const std::string found = fmt::format("{} tokens and {} new ones", prompt.size(), request.max_new_tokens);
   if (positions > limits.context)

@@ -16,6 +16,7 @@ struct Request {
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 16;
   MkSampling sampling;               // position: of the first sample
+  uint32_t prompt_logprobs = 0;      // of the prompt's tokens but the first, as MkSampling::logprobs
   BiasSettings bias;                 // what else changes its logits
   std::vector<int32_t> stop_ids;     // each ends the request, in addition to the engine's
   bool ignore_engine_stops = false;  // only the request's own stop ids end it
@@ -33,6 +34,8 @@ struct Outcome {
   uint64_t id = 0;
   std::vector<int32_t> new_ids;  // a stop id that ended them is the last
   std::vector<Sampled> samples;  // of new_ids, if log-probabilities were asked for
+  std::vector<Sampled> prompt_samples =
+      {};  // of the prompt's tokens from the second, with Request::prompt_logprobs
   FinishReason reason = FinishReason::kError;
   std::string error;  // `NAME: error: FIELD: …`, or the stepper's error
   ErrorKind error_kind = ErrorKind::kInvalid;
@@ -43,7 +46,8 @@ struct Outcome {
 struct Progress {
   uint64_t id = 0;
   std::vector<int32_t> ids;
-  std::vector<Sampled> samples;  // of ids, if log-probabilities were asked for
+  std::vector<Sampled> samples;              // of ids, if log-probabilities were asked for
+  std::vector<Sampled> prompt_samples = {};  // beside the first ids, as in Outcome
 
   bool operator==(const Progress&) const = default;
 };

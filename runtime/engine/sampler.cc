@@ -76,13 +76,11 @@ void Sampler::took(std::span<const int32_t> ids) {
 void add_samples(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
                  std::vector<Sampled>& to) {
   for (size_t i = result.begin[b]; i < result.begin[b + 1]; ++i) {
-    Sampled& sampled = to.emplace_back(Sampled{result.ids[i], 0, {}});
-    if (sampling.logprobs == 0) continue;
-    const MkLogprobs& of = result.logprobs[i];
-    sampled.logprob = of.sampled;
-    sampled.rank = of.rank;
-    for (size_t n = 0; n < std::min<size_t>(sampling.logprobs - 1, vocab); ++n)
-      sampled.top.push_back({static_cast<int32_t>(of.top_id[n]), of.top[n]});
+    if (sampling.logprobs == 0)
+      to.push_back({.id = result.ids[i], .top = {}});
+    else
+      to.push_back(
+          from_abi(result.ids[i], result.logprobs[i], std::min<size_t>(sampling.logprobs - 1, vocab)));
   }
 }
 

@@ -37,8 +37,13 @@ struct Sequence {
   std::vector<int32_t> stop_ids;  // each ends the request
   Sampler sampler;                // for its next token
   std::vector<Sampled> samples;   // of the new tokens, if log-probabilities are wanted
+  uint32_t prompt_logprobs = 0;   // as in Request
+  std::vector<Sampled> prompt_samples =
+      {};  // of the prompt's tokens from the second on, as far as they are fed
 
   uint32_t pending() const { return static_cast<uint32_t>(tokens.size()) - fed; }
+  // Tells whether log-probabilities of its prompt are wanted that no step has computed yet.
+  bool lacks_scores() const { return prompt_logprobs > 0 && prompt_samples.size() + 1 < prompt; }
   // Tells whether only its newest token is left to feed.
   bool decodes() const { return fed >= prompt && pending() == 1; }
 };

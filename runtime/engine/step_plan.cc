@@ -71,7 +71,9 @@ class Planner {
   bool admit(size_t& at) {
     if (running_.size() == rules_.max_requests) return false;
     Sequence& first = waiting_.begin()->second;
-    pages_.find(std::span(first.tokens).first(first.tokens.size() - 1), first.pages);
+    // Tokens of the prefix cache are not fed, and have no logits.
+    if (!first.lacks_scores())
+      pages_.find(std::span(first.tokens).first(first.tokens.size() - 1), first.pages);
     const uint64_t missing = missing_pages(first);
     if (reserved_ + missing + pages_.unused(first.pages) > pages_.available()) {
       first.pages.clear();

@@ -42,6 +42,13 @@ constexpr uint32_t request_of_sample(int32_t token) {
   return static_cast<uint32_t>(-1 - int64_t{token});
 }
 
+// ScoredRow asks for the log-probability of an id by the logits of a row, and for the `top` likeliest ids.
+struct ScoredRow {
+  int32_t row = 0;
+  int32_t id = 0;
+  uint32_t top = 0;  // at most kMaxTop
+};
+
 // Batch has requests one after the other. Rows [row_begin[b], row_begin[b + 1]) are request b's next tokens,
 // and the last of them has position kv_len[b] - 1. A decode has one row, and a chunk of a prompt several.
 struct Batch {
@@ -51,6 +58,8 @@ struct Batch {
   PageTable pages;
   std::span<const Samples> samples{};  // [requests]; empty: each samples one token greedily
   bool all_logits = false;             // logits are computed for every row, not only for each request's last
+  // Session::step reads the logits of these rows, and computes them for every row. The launch has one step.
+  std::span<const ScoredRow> scored{};
 
   size_t requests() const { return kv_len.size(); }
   // Returns the most steps that the launch may take: the largest `limit` of a request, and at least 1.
@@ -69,6 +78,7 @@ struct StepResult {
   std::vector<int32_t> ids;          // in the order in which they were sampled
   std::vector<MkLogprobs> logprobs;  // one for each id, as far as its request asks; empty if none asks
   uint32_t steps = 0;                // steps that the launch ran
+  std::vector<MkLogprobs> scored = {};  // one for each of Batch::scored
 
   std::span<const int32_t> of(size_t request) const {
     return std::span(ids).subspan(begin[request], begin[request + 1] - begin[request]);

@@ -188,6 +188,22 @@ Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
   return check_allowed(samples.allowed, limits, b);
 }
 
+Status check_scored(const Batch& batch, const BatchLimits& limits) {
+  for (size_t i = 0; i < batch.scored.size(); ++i) {
+    const ScoredRow& of = batch.scored[i];
+    if (of.row < 0 || static_cast<size_t>(of.row) >= batch.tokens.size())
+      return fault("scored: entry {} has the row {}, expected 0 to {}", i, of.row, batch.tokens.size() - 1);
+    if (of.id < 0 || static_cast<uint32_t>(of.id) >= limits.vocab)
+      return fault("scored: entry {} has the id {}, expected 0 to {}", i, of.id, limits.vocab - 1);
+    if (of.top > kMaxTop)
+      return fault("scored: entry {} asks for {} likeliest ids, expected at most {}", i, of.top, kMaxTop);
+  }
+  if (!batch.scored.empty() && batch.steps() > 1)
+    return fault("scored: found {} rows in a launch of {} steps, expected none", batch.scored.size(),
+                 batch.steps());
+  return {};
+}
+
 }  // namespace
 
 uint64_t page_entries(const BatchLimits& limits) {
@@ -217,7 +233,7 @@ Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& see
     if (Status status = check_pages(batch, limits, b, seen); !status.ok()) return status;
     if (Status status = check_samples(batch, limits, b); !status.ok()) return status;
   }
-  return {};
+  return check_scored(batch, limits);
 }
 
 }  // namespace mkrt

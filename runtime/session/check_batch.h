@@ -62,6 +62,7 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 // - seen ids that are missing, or that no penalty applies to
 // - biases out of order, outside the vocabulary or outside their range
 // - biases that forbid every id, or allowed ids of which there are none
+// - scored rows outside the batch, with ids outside the vocabulary, or in a launch of several steps
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen,
                    SampledBefore sampled = {});
 

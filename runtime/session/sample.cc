@@ -56,12 +56,14 @@ void add_logprobs(std::span<const float> logits, size_t top, Sampled& sampled) {
   weigh(all, 1);
   const float log_total = log_of_mass(total(all));
   const float logit = all[static_cast<size_t>(sampled.id)].logit;
-  std::sort(all.begin(), all.end(), goes_before);
+  top = std::min(top, all.size());
+  const auto kept = all.begin() + static_cast<ptrdiff_t>(std::max<size_t>(1, top));
+  std::partial_sort(all.begin(), kept, all.end(), goes_before);
   const auto logprob = [&](float of) { return of - all.front().logit - log_total; };
   sampled.logprob = logprob(logit);
   sampled.rank =
       static_cast<uint32_t>(std::ranges::count_if(all, [&](const Candidate& c) { return c.logit >= logit; }));
-  for (size_t i = 0; i < std::min(top, all.size()); ++i)
+  for (size_t i = 0; i < top; ++i)
     sampled.top.push_back({static_cast<int32_t>(all[i].id), logprob(all[i].logit)});
 }
 
@@ -117,6 +119,28 @@ Sampled sample(std::span<const float> logits, const MkSampling& s, const LogitCh
     }
   }
   if (s.logprobs > 0) add_logprobs(logits, s.logprobs - 1, sampled);
+  return sampled;
+}
+
+Sampled score(std::span<const float> logits, int32_t id, uint32_t top) {
+  Sampled sampled{.id = id, .top = {}};
+  add_logprobs(logits, top, sampled);
+  return sampled;
+}
+
+MkLogprobs to_abi(const Sampled& sampled) {
+  MkLogprobs logprobs{sampled.logprob, {}, {}, sampled.rank};
+  for (size_t i = 0; i < sampled.top.size(); ++i) {
+    logprobs.top[i] = sampled.top[i].logprob;
+    logprobs.top_id[i] = static_cast<uint32_t>(sampled.top[i].id);
+  }
+  return logprobs;
+}
+
+Sampled from_abi(int32_t id, const MkLogprobs& logprobs, size_t top) {
+  Sampled sampled{.id = id, .logprob = logprobs.sampled, .top = {}, .rank = logprobs.rank};
+  for (size_t i = 0; i < top; ++i)
+    sampled.top.push_back({static_cast<int32_t>(logprobs.top_id[i]), logprobs.top[i]});
   return sampled;
 }
 

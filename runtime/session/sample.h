@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/abi/sampling.h"
+#include "runtime/abi/abi.h"
 #include "runtime/base/status.h"
 
 namespace mkrt {
@@ -47,6 +47,15 @@ void index_biases(std::span<const MkBias> biases, std::span<uint32_t> begin);
 
 // Returns one sample from a row of 1 to kMaxVocab logits. Requires check_sampling.
 Sampled sample(std::span<const float> logits, const MkSampling& sampling, const LogitChanges& changes = {});
+
+// Returns an id with its log-probability, its rank, and the `top` likeliest ids, of 1 to kMaxVocab logits.
+// Requires an id of these.
+Sampled score(std::span<const float> logits, int32_t id, uint32_t top);
+
+// to_abi() writes log-probabilities as the kernel does. from_abi() reads them back, with the `top` likeliest
+// ids that were asked for.
+MkLogprobs to_abi(const Sampled& sampled);
+Sampled from_abi(int32_t id, const MkLogprobs& logprobs, size_t top);
 
 // survivors() returns the candidates that the filters leave: ids in ascending order with their masses.
 // Requires a temperature above 0.

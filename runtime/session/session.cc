@@ -28,6 +28,13 @@ Error has_faulted() {
   return {"step: error: the session had a fault and cannot go on", ErrorKind::kFault};
 }
 
+// Steps that are begun and ended apart leave no logits to read in between.
+Status check_unscored(const Batch& batch) {
+  if (batch.scored.empty()) return {};
+  return Error{
+      fmt::format("step: error: scored: found {} rows, expected none but in step()", batch.scored.size())};
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -136,13 +143,29 @@ Status Session::State::end(StepResult& result) {
   if (status.ok()) status = step.read(result);
   faulted = faulted || !status.ok();
   if (status.ok() && several_steps) serial += result.steps;
+  result.scored.clear();
   return of_device(status);
+}
+
+// Reads the logits of each scored row after its step has ended.
+Status Session::State::score(const Batch& batch, StepResult& result) {
+  scored_logits.resize(batch.scored.empty() ? 0 : manifest.vocab);
+  const std::span<std::byte> row = std::as_writable_bytes(std::span(scored_logits));
+  for (const ScoredRow& of : batch.scored) {
+    Status status = device->read(row, logits_at() + static_cast<uint64_t>(of.row) * row.size());
+    faulted = faulted || !status.ok();
+    if (!status.ok()) return status;
+    const uint32_t top = std::min<uint32_t>(of.top, limits.vocab);
+    result.scored.push_back(to_abi(mkrt::score(scored_logits, of.id, top)));
+  }
+  return {};
 }
 
 Status Session::begin_step(const Batch& batch) {
   State& s = *state_;
   if (s.device->capturing(s.options.stream))
     return out_of_order("step: error: the stream is being captured: a step is put there by capture_step");
+  if (Status status = check_unscored(batch); !status.ok()) return status;
   if (Status status = s.check_step(batch); !status.ok()) return status;
   return s.begin(batch);
 }
@@ -158,6 +181,7 @@ Status Session::capture_step(const Samples& max) {
 Status Session::fill_step(const Batch& batch) {
   State& s = *state_;
   if (!s.captured.settled()) return out_of_order("step: error: no step was captured");
+  if (Status status = check_unscored(batch); !status.ok()) return status;
   if (Status status = s.check_step(batch); !status.ok()) return status;
   if (s.begun != s.ended && s.under_way[s.ended % kMaxUnderWay] == &s.captured) return is_under_way();
   if (std::ranges::any_of(batch.tokens, [](int32_t token) { return token < 0; }))
@@ -207,7 +231,7 @@ Result<Trace> Session::read_trace() const {
 Status Session::step(const Batch& given, StepResult& result, float* logits) {
   State& s = *state_;
   Batch batch = given;
-  batch.all_logits |= logits != nullptr;
+  batch.all_logits |= logits != nullptr || !batch.scored.empty();
   if (s.begun != s.ended) return is_under_way();
   if (Status status = s.check_step(batch); !status.ok()) return status;
   for (size_t b = 0; b < batch.samples.size() && logits; ++b)
@@ -216,7 +240,8 @@ Status Session::step(const Batch& given, StepResult& result, float* logits) {
           fmt::format("step: error: request {}: limit: found {}, expected 0 or 1 where logits are read", b,
                       batch.samples[b].limit)};
   if (Status status = s.begin(batch); !status.ok()) return status;
-  if (Status status = s.end(result); !status.ok() || !logits) return status;
+  if (Status status = s.end(result); !status.ok()) return status;
+  if (Status status = s.score(batch, result); !status.ok() || !logits) return status;
   const std::span<float> rows(logits, batch.tokens.size() * s.manifest.vocab);
   Status status = s.device->read(std::as_writable_bytes(rows), s.logits_at());
   s.faulted = s.faulted || !status.ok();

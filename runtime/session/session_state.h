@@ -31,7 +31,8 @@ struct Session::State {
   BatchLimits limits;
   CacheSpace cache;
   PagesSeen seen;
-  std::vector<int32_t> all_pages;  // 0, 1, …: for the session's own sequence
+  std::vector<float> scored_logits;  // of one row
+  std::vector<int32_t> all_pages;    // 0, 1, …: for the session's own sequence
   int64_t position = 0;
   uint32_t serial = 0;  // of the next launch's first step; a launch of several steps counts when it ends
   bool faulted = false;
@@ -80,6 +81,7 @@ struct Session::State {
   Status begin(const Batch& batch);
   void has_begun(StepMemory& step, const Batch& batch);
   Status end(StepResult& result);
+  Status score(const Batch& batch, StepResult& result);
   uint64_t next_at() const { return session.workspace + next->offset; }
   uint64_t logits_at() const { return session.workspace + logits->offset; }
 };

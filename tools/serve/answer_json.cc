@@ -15,6 +15,11 @@ std::string token_bytes(const mkrt::Tokenizer& tokenizer, int32_t id) {
   return known ? tokens[index].bytes : fmt::format("<{}>", id);
 }
 
+bool is_special(const mkrt::Tokenizer& tokenizer, int32_t id) {
+  const std::vector<mkrt::DecodedToken>& tokens = tokenizer.decoder.tokens;
+  return static_cast<size_t>(id) < tokens.size() && tokens[static_cast<size_t>(id)].special;
+}
+
 // Returns a token's text with bytes that are no UTF-8 replaced.
 std::string token_text(const std::string& bytes) {
   std::string text;
@@ -118,25 +123,29 @@ Json chat_logprobs(const mkrt::Tokenizer& tokenizer, std::span<const mkrt::Sampl
   return {{"content", std::move(content)}};
 }
 
-Json completion_logprobs(const mkrt::Tokenizer& tokenizer, std::span<const mkrt::Sampled> samples,
-                         size_t& offset) {
-  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
-  for (const mkrt::Sampled& sampled : samples) {
-    const std::string bytes = token_bytes(tokenizer, sampled.id);
-    tokens.push_back(token_or_bytes(bytes));
-    logprobs.push_back(sampled.logprob);
-    offsets.push_back(offset);
-    for (const char c : token_text(bytes)) offset += (c & 0xC0) != 0x80;
-    Json top = Json::object();
-    for (const mkrt::TokenLogprob& t : sampled.top)
-      top.emplace(token_or_bytes(token_bytes(tokenizer, t.id)), t.logprob);
-    top.emplace(token_or_bytes(bytes), sampled.logprob);
-    tops.push_back(std::move(top));
-  }
-  return {{"tokens", std::move(tokens)},
-          {"token_logprobs", std::move(logprobs)},
-          {"top_logprobs", std::move(tops)},
-          {"text_offset", std::move(offsets)}};
+void CompletionLogprobs::add_token(int32_t id, Json logprob, Json top) {
+  const std::string bytes = token_bytes(*tokenizer_, id);
+  tokens_.push_back(token_or_bytes(bytes));
+  logprobs_.push_back(std::move(logprob));
+  tops_.push_back(std::move(top));
+  offsets_.push_back(offset_);
+  if (skip_special_ && is_special(*tokenizer_, id)) return;
+  for (const char c : token_text(bytes)) offset_ += (c & 0xC0) != 0x80;
+}
+
+void CompletionLogprobs::add(const mkrt::Sampled& sampled) {
+  Json top = Json::object();
+  for (const mkrt::TokenLogprob& t : sampled.top)
+    top.emplace(token_or_bytes(token_bytes(*tokenizer_, t.id)), t.logprob);
+  top.emplace(token_or_bytes(token_bytes(*tokenizer_, sampled.id)), sampled.logprob);
+  add_token(sampled.id, sampled.logprob, std::move(top));
+}
+
+Json CompletionLogprobs::take() {
+  return {{"tokens", std::move(tokens_)},
+          {"token_logprobs", std::move(logprobs_)},
+          {"top_logprobs", std::move(tops_)},
+          {"text_offset", std::move(offsets_)}};
 }
 
 std::string json_text(const Json& json) {

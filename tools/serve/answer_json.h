@@ -47,10 +47,29 @@ Json usage_chunk_json(const AnswerHead& head, const Usage& usage);
 // Returns {"content": [{"token", "logprob", "bytes", "top_logprobs"}, …]}.
 Json chat_logprobs(const mkrt::Tokenizer& tokenizer, std::span<const mkrt::Sampled> samples);
 
-// Returns {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. `offset` is the first token's, in
-// characters, and becomes that of the token behind the last.
-Json completion_logprobs(const mkrt::Tokenizer& tokenizer, std::span<const mkrt::Sampled> samples,
-                         size_t& offset);
+// CompletionLogprobs makes {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of a completion's
+// tokens. Offsets are in characters.
+class CompletionLogprobs {
+ public:
+  // `offset` is that of the first token. Special tokens take no characters where the text leaves them out.
+  CompletionLogprobs(const mkrt::Tokenizer& tokenizer, bool skip_special, size_t offset)
+      : tokenizer_(&tokenizer), skip_special_(skip_special), offset_(offset) {}
+
+  // Adds the first token of an echoed prompt. No logits come before it, so that its values are null.
+  void add_first(int32_t id) { add_token(id, {}, {}); }
+  void add(const mkrt::Sampled& sampled);
+
+  size_t offset() const { return offset_; }  // of the next token
+  Json take();
+
+ private:
+  void add_token(int32_t id, Json logprob, Json top);
+
+  const mkrt::Tokenizer* tokenizer_;
+  bool skip_special_;
+  size_t offset_;
+  Json tokens_ = Json::array(), logprobs_ = Json::array(), tops_ = Json::array(), offsets_ = Json::array();
+};
 
 // Returns the JSON text. Bytes that are no UTF-8 are replaced.
 std::string json_text(const Json& json);

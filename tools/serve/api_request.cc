@@ -127,11 +127,6 @@ std::optional<ApiError> read_completion(const std::string& text, ApiRequest& req
   if (auto error = read_fields(body, {generation_fields(), kCompletionFields}, refused_fields(), request))
     return error;
   if (request.prompts.empty()) return missing("prompt", "a string, token ids, or an array of either");
-  if (request.echo && request.logprobs)
-    return ApiError{.message =
-                        "echo: found true with logprobs, expected one of them: mkc has no "
-                        "log-probabilities of prompts",
-                    .param = "echo"};
   return {};
 }
 

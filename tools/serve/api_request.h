@@ -33,10 +33,10 @@ struct ChatFields {
 
 struct ApiRequest {
   std::optional<std::string> model;
-  std::vector<Prompt> prompts;     // of a completion, or the one text of /tokenize
-  std::optional<ChatFields> chat;  // in place of prompts
-  bool add_special_tokens = true;  // to prompts that are text
-  std::optional<uint32_t> max_tokens;
+  std::vector<Prompt> prompts;         // of a completion, or the one text of /tokenize
+  std::optional<ChatFields> chat;      // in place of prompts
+  bool add_special_tokens = true;      // to prompts that are text
+  std::optional<uint32_t> max_tokens;  // 0: the answer repeats the prompt, and nothing more
   uint32_t n = 1;
   SamplingFields sampling;
   mkrt::BiasSettings bias;
@@ -47,7 +47,7 @@ struct ApiRequest {
   bool skip_special_tokens = true;
   int32_t priority = 0;
   bool echo = false;
-  std::optional<uint32_t> logprobs;  // likeliest tokens beside each sampled one
+  std::optional<uint32_t> logprobs;  // likeliest tokens beside each token
   bool stream = false;
   bool include_usage = false;  // a stream's last chunk has the usage
 };

@@ -74,6 +74,7 @@ void write_batch(const mkrt::Batch& batch, Bytes& to) {
   out.sized(batch.pages.begin);
   out.sized(batch.pages.index);
   out.value(batch.all_logits);
+  out.sized(batch.scored);
   out.value(uint64_t{batch.samples.size()});
   for (const mkrt::Samples& samples : batch.samples) {
     out.value(samples.sampling);
@@ -93,6 +94,7 @@ bool read_batch(std::span<const std::byte> from, ReceivedBatch& b) {
   in.sized(b.page_begin);
   in.sized(b.page_index);
   in.value(b.batch.all_logits);
+  in.sized(b.scored);
   uint64_t requests = 0;
   in.value(requests);
   if (requests > from.size()) return false;
@@ -118,6 +120,7 @@ bool read_batch(std::span<const std::byte> from, ReceivedBatch& b) {
   b.batch.kv_len = b.kv_len;
   b.batch.pages = {b.page_begin, b.page_index};
   b.batch.samples = b.samples;
+  b.batch.scored = b.scored;
   return in.done();
 }
 
@@ -127,6 +130,7 @@ void write_result(const mkrt::StepResult& result, Bytes& to) {
   out.sized(result.ids);
   out.sized(result.logprobs);
   out.value(result.steps);
+  out.sized(result.scored);
 }
 
 bool read_result(std::span<const std::byte> from, mkrt::StepResult& result) {
@@ -135,6 +139,7 @@ bool read_result(std::span<const std::byte> from, mkrt::StepResult& result) {
   in.sized(result.ids);
   in.sized(result.logprobs);
   in.value(result.steps);
+  in.sized(result.scored);
   return in.done();
 }
 

@@ -19,6 +19,7 @@ struct ReceivedBatch {
   mkrt::Batch batch;
   std::vector<int32_t> tokens, row_begin, kv_len, page_begin, page_index;
   std::vector<mkrt::Samples> samples;
+  std::vector<mkrt::ScoredRow> scored;
   std::vector<std::vector<uint32_t>> seen, allowed;
   std::vector<std::vector<mkrt::MkBias>> biases;
   std::vector<std::vector<int32_t>> stop_ids;

@@ -19,6 +19,8 @@ struct TokenEvent {
   uint64_t key = 0;
   std::vector<int32_t> ids;
   std::vector<mkrt::Sampled> samples;  // of ids, if log-probabilities were asked for
+  std::vector<mkrt::Sampled> prompt_samples =
+      {};  // beside the first ids: of the prompt's tokens from the second
   std::optional<mkrt::FinishReason> finish = {};
   std::string error = {};      // where finish is kError
   uint32_t cached_tokens = 0;  // where the request ends: tokens of its prompt from the prefix cache

@@ -19,7 +19,7 @@ Generation::Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> 
   const size_t choices = prepared_.prompt_tokens.size() * prepared_.api.n;
   for (size_t i = 0; i < choices; ++i) {
     Choice choice{.text = ChoiceText(model_->tokenizer, prepared_.api), .held = {}, .samples = {}};
-    if (prepared_.api.echo) choice.held = prepared_.echoes[i / prepared_.api.n];
+    if (prepared_.api.echo) choice.held = prepared_.echoes[i / prepared_.api.n].text;
     choices_.push_back(std::move(choice));
   }
 }
@@ -57,6 +57,8 @@ void Generation::take(size_t index, TokenEvent event) {
 }
 
 void Generation::add_tokens(Choice& choice, TokenEvent& event) {
+  if (!event.prompt_samples.empty()) choice.prompt_samples = std::move(event.prompt_samples);
+  if (prepared_.api.max_tokens == 0u) return;
   const size_t before = choice.text.taken();
   const bool stopped = event.finish == mkrt::FinishReason::kStop && !event.ids.empty();
   const bool hide_last = stopped && !prepared_.api.include_stop_str_in_output;
@@ -74,13 +76,13 @@ void Generation::end_choice(Choice& choice, const TokenEvent& event) {
   if (const std::string* stop = choice.text.matched()) {
     choice.finish_reason = "stop";
     choice.stop_reason = *stop;
-  } else if (event.finish == mkrt::FinishReason::kStop) {
+  } else if (event.finish == mkrt::FinishReason::kStop && prepared_.api.max_tokens != 0u) {
     choice.finish_reason = "stop";
     const std::vector<int32_t>& ids = prepared_.api.stop_token_ids;
     if (!event.ids.empty() && std::find(ids.begin(), ids.end(), event.ids.back()) != ids.end())
       choice.stop_reason = event.ids.back();
   } else {
-    choice.finish_reason = event.finish == mkrt::FinishReason::kLength ? "length" : "abort";
+    choice.finish_reason = event.finish == mkrt::FinishReason::kCancelled ? "abort" : "length";
   }
 }
 
@@ -90,12 +92,24 @@ ChoicePart Generation::take_part(size_t index) {
   ChoicePart part{.index = static_cast<uint32_t>(index), .text = std::exchange(choice.held, {})};
   const std::vector<mkrt::Sampled> samples = std::exchange(choice.samples, {});
   if (prepared_.api.logprobs)
-    part.logprobs = head_.chat ? chat_logprobs(model_->tokenizer, samples)
-                               : completion_logprobs(model_->tokenizer, samples, choice.offset);
+    part.logprobs = head_.chat ? chat_logprobs(model_->tokenizer, samples) : legacy_logprobs(index, samples);
   part.finish_reason = choice.finish_reason;
   part.stop_reason = choice.stop_reason;
   part.first = !std::exchange(choice.begun, true);
   return part;
+}
+
+// Returns the log-probabilities of a part of a choice. The first part has those of an echoed prompt, too.
+Json Generation::legacy_logprobs(size_t index, std::span<const mkrt::Sampled> samples) {
+  Choice& choice = choices_[index];
+  CompletionLogprobs list(model_->tokenizer, prepared_.api.skip_special_tokens, choice.offset);
+  if (prepared_.api.echo && !choice.begun) {
+    list.add_first(prepared_.echoes[index / prepared_.api.n].first_id);
+    for (const mkrt::Sampled& sampled : std::exchange(choice.prompt_samples, {})) list.add(sampled);
+  }
+  for (const mkrt::Sampled& sampled : samples) list.add(sampled);
+  choice.offset = list.offset();
+  return list.take();
 }
 
 void Generation::advance() {

@@ -45,10 +45,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
  private:
   struct Choice {
     ChoiceText text;
-    std::string held;                    // text that is not in the answer yet
-    std::vector<mkrt::Sampled> samples;  // that are not in the answer yet
-    size_t offset = 0;                   // of the next token, for log-probabilities
-    bool begun = false;                  // the stream has a chunk of it
+    std::string held;                                // text that is not in the answer yet
+    std::vector<mkrt::Sampled> samples;              // that are not in the answer yet
+    std::vector<mkrt::Sampled> prompt_samples = {};  // alike, of an echoed prompt
+    size_t offset = 0;                               // of the next token, for log-probabilities
+    bool begun = false;                              // the stream has a chunk of it
     bool cancelled = false;
     uint32_t cached_tokens = 0;
     Json finish_reason = {}, stop_reason = {};  // null: the choice goes on
@@ -58,6 +59,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void add_tokens(Choice& choice, TokenEvent& event);
   void end_choice(Choice& choice, const TokenEvent& event);
   ChoicePart take_part(size_t choice);
+  Json legacy_logprobs(size_t choice, std::span<const mkrt::Sampled> samples);
   void advance();
   void write_chunks();
   void answer();

@@ -30,7 +30,8 @@ void read_top_p(const JsonNode& node, ApiRequest& request) {
 }
 
 void read_max_tokens(const JsonNode& node, ApiRequest& request) {
-  const auto found = static_cast<uint32_t>(read_integer(node, 1, kMaxNewTokens));
+  // "echo" has been read before, because fields are read in the order of their names.
+  const auto found = static_cast<uint32_t>(read_integer(node, request.echo ? 0 : 1, kMaxNewTokens));
   if (request.max_tokens && *request.max_tokens != found)
     return node.fail_expected(
         fmt::format("{}, as in the other of max_tokens and max_completion_tokens", *request.max_tokens));

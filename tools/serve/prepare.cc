@@ -85,6 +85,8 @@ std::optional<ApiError> set_length(const ServedModel& model, const ApiRequest& a
   const uint64_t left = positions - prompt + 1;  // the last new token is never fed
   const uint64_t usual = api.chat ? left : std::min<uint64_t>(left, kCompletionTokens);
   request.max_new_tokens = api.max_tokens.value_or(static_cast<uint32_t>(usual));
+  // The engine samples at least one token. The answer to a request for none leaves it out.
+  request.max_new_tokens = std::max(1u, request.max_new_tokens);
   if (request.max_new_tokens > left)
     return too_long(fmt::format("{} tokens and {} new ones, which need {} positions", prompt,
                                 request.max_new_tokens, prompt + request.max_new_tokens - 1));
@@ -94,6 +96,7 @@ std::optional<ApiError> set_length(const ServedModel& model, const ApiRequest& a
 mkrt::Request request_of(const ServedModel& model, const ApiRequest& api, uint64_t fresh_seed) {
   mkrt::Request request;
   request.sampling = sampling_of(api, model.sampling, fresh_seed);
+  if (api.echo) request.prompt_logprobs = request.sampling.logprobs;
   request.bias = api.bias;
   request.stop_ids = api.stop_token_ids;
   request.ignore_engine_stops = api.ignore_eos;
@@ -167,7 +170,9 @@ std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, P
     if (auto error = prompt_ids(model, api, p, request.prompt)) return error;
     if (auto error = set_length(model, api, api.chat ? "messages" : "prompt", request)) return error;
     prepared.prompt_tokens.push_back(static_cast<uint32_t>(request.prompt.size()));
-    if (api.echo) prepared.echoes.push_back(text_of(model.tokenizer, request.prompt));
+    if (api.echo)
+      prepared.echoes.push_back(
+          {text_of(model.tokenizer, request.prompt, api.skip_special_tokens), request.prompt[0]});
     for (uint32_t j = 0; j < api.n; ++j) {
       prepared.choices.push_back(request);
       prepared.choices.back().sampling.seed += j;

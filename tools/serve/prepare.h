@@ -7,12 +7,18 @@
 
 namespace mkc {
 
+// Echo is a prompt that the answer repeats.
+struct Echo {
+  std::string text;
+  int32_t first_id = 0;  // of its tokens
+};
+
 // PreparedRequest is a generating request that is ready for the engine. Choice i continues prompt i / n.
 struct PreparedRequest {
   ApiRequest api;
   std::vector<mkrt::Request> choices;
   std::vector<uint32_t> prompt_tokens;  // of each prompt
-  std::vector<std::string> echoes;      // text of each prompt, where the answer repeats it
+  std::vector<Echo> echoes;             // of each prompt, where the answer repeats it
 };
 
 // Fills `prepared` from its fields. `fresh_seed` seeds a request that gives no seed. Choice j of a prompt has

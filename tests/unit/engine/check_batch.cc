@@ -278,6 +278,30 @@ bool valid(const Lists& b) {
   return true;
 }
 
+TEST_CASE("scored rows lie within the batch, and their launch has one step") {
+  const Lists lists;
+  PagesSeen seen;
+  std::vector<Samples> samples(3);
+  const auto error = [&](const ScoredRow& of) {
+    const std::vector<ScoredRow> scored = {{5, 49, 20}, of};
+    const Status status = check_batch({.tokens = lists.tokens,
+                                       .row_begin = lists.row_begin,
+                                       .kv_len = lists.kv_len,
+                                       .pages = {lists.begin, lists.index},
+                                       .samples = samples,
+                                       .scored = scored},
+                                      kLimits, seen);
+    return status.ok() ? "" : status.error().message;
+  };
+  CHECK(error({0, 0, 0}) == "");
+  CHECK(error({6, 0, 0}) == "step: error: scored: entry 1 has the row 6, expected 0 to 5");
+  CHECK(error({-1, 0, 0}) == "step: error: scored: entry 1 has the row -1, expected 0 to 5");
+  CHECK(error({0, 50, 0}) == "step: error: scored: entry 1 has the id 50, expected 0 to 49");
+  CHECK(error({0, 0, 21}) == "step: error: scored: entry 1 asks for 21 likeliest ids, expected at most 20");
+  samples[0].limit = 2;
+  CHECK(error({0, 0, 0}) == "step: error: scored: found 2 rows in a launch of 2 steps, expected none");
+}
+
 TEST_CASE("steps that are wrong anywhere are refused, and no others") {
   std::mt19937 random(1);
   PagesSeen seen;

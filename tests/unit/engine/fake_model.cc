@@ -18,13 +18,8 @@ uint64_t hash_of(std::span<const int32_t> history) {
 }
 
 void add(const Sampled& sampled, StepResult& result) {
-  MkLogprobs logprobs{sampled.logprob, {}, {}, sampled.rank};
-  for (size_t i = 0; i < sampled.top.size(); ++i) {
-    logprobs.top[i] = sampled.top[i].logprob;
-    logprobs.top_id[i] = static_cast<uint32_t>(sampled.top[i].id);
-  }
   result.ids.push_back(sampled.id);
-  result.logprobs.push_back(logprobs);
+  result.logprobs.push_back(to_abi(sampled));
 }
 
 }  // namespace
@@ -111,6 +106,12 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
     for (size_t p = 0; p < length; ++p) {
       if (p >= length - rows.size()) slot(pages, p) = rows[p - (length - rows.size())];
       history.push_back(slot(pages, p));
+    }
+    for (const ScoredRow& of : batch.scored) {
+      if (of.row < batch.row_begin[b] || of.row >= batch.row_begin[b + 1]) continue;
+      const size_t rows_behind = static_cast<size_t>(batch.row_begin[b + 1] - of.row) - 1;
+      const auto before = std::span(history).first(length - rows_behind);
+      result.scored.push_back(to_abi(score(fake_logits(before, limits_.vocab), of.id, of.top)));
     }
     const Samples samples = batch.samples_of(b);
     step.limits.push_back(samples.limit);

@@ -281,6 +281,13 @@ TEST_CASE("log-probabilities are those of the logits as they are, whatever the f
     const TokenLogprob &a = sampled.top[i - 1], &b = sampled.top[i];
     CHECK((a.logprob > b.logprob || (a.logprob == b.logprob && a.id < b.id)));
   }
+  for (const uint32_t top : {0u, 3u}) {
+    const Sampled scored = score(row.logits, 7, top);
+    CHECK(scored.id == 7);
+    check(7, scored.logprob);
+    CHECK(std::ranges::equal(scored.top, std::span(sampled.top).first(top)));
+    CHECK(from_abi(7, to_abi(scored), top) == scored);
+  }
 }
 
 TEST_CASE(

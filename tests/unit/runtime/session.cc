@@ -159,6 +159,32 @@ TEST_CASE("each request of a step is sampled as it asks, and one whose prompt go
 }
 
 // The logits are 50 at the successor of a request's last token, and 0 elsewhere.
+TEST_CASE("scored rows have the log-probabilities of their own logits") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 4;
+  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
+  REQUIRE(session.ok());
+  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  const std::vector<ScoredRow> scored{{0, 4, 1}, {0, 5, 0}, {2, 7, 20}};
+  const Batch batch{
+      .tokens = tokens, .row_begin = row_begin, .kv_len = kv_len, .pages = {begin, index}, .scored = scored};
+  StepResult result;
+  REQUIRE(session.value().step(batch, result).ok());
+  REQUIRE(result.scored.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto row = static_cast<size_t>(scored[i].row);
+    std::vector<float> logits(kVocab);  // (token + position) mod 10 has the logit 50
+    logits[static_cast<size_t>((tokens[row] + (row == 0 ? 3 : 2)) % 10)] = 50;
+    const size_t top = std::min<size_t>(scored[i].top, kVocab);
+    CHECK(from_abi(scored[i].id, result.scored[i], top) == score(logits, scored[i].id, scored[i].top));
+  }
+  CHECK(session.value().begin_step(batch).error().message ==
+        "step: error: scored: found 3 rows, expected none but in step()");
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, result).ok());
+  CHECK(result.scored.empty());
+}
+
 TEST_CASE("the requests of a step have biases and allowed ids of their own, or none") {
   FakeDevice device;
   SessionOptions options;

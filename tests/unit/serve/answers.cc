@@ -63,12 +63,28 @@ TEST_CASE("log-probabilities have a token's text and bytes") {
         "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-0.5,\"bytes\":[195]},"
         "{\"token\":\"h\xC3\xA9\",\"logprob\":-1.0,\"bytes\":[104,195,169]}]},"
         "{\"token\":\"h\xC3\xA9\",\"logprob\":-2.0,\"bytes\":[104,195,169],\"top_logprobs\":[]}]}");
-  size_t offset = 4;
-  CHECK(json_text(completion_logprobs(tokenizer, samples, offset)) ==
+  CompletionLogprobs list(tokenizer, true, 4);
+  for (const mkrt::Sampled& sampled : samples) list.add(sampled);
+  CHECK(list.offset() == 7);
+  CHECK(json_text(list.take()) ==
         "{\"tokens\":[\"bytes:\\\\xc3\",\"h\xC3\xA9\"],\"token_logprobs\":[-0.5,-2.0],"
         "\"top_logprobs\":[{\"bytes:\\\\xc3\":-0.5,\"h\xC3\xA9\":-1.0},{\"h\xC3\xA9\":-2.0}],\"text_offset\":"
         "[4,5]}");
-  CHECK(offset == 7);
+}
+
+TEST_CASE(
+    "the first token of an echoed prompt has no log-probability, and hidden tokens take no characters") {
+  const mkrt::Tokenizer tokenizer = tokenizer_of({"a", "bc"});
+  CompletionLogprobs hidden(tokenizer, true, 0), shown(tokenizer, false, 0);
+  for (CompletionLogprobs* list : {&hidden, &shown}) {
+    list->add_first(0);
+    list->add({2, -0.5f, {{1, -0.25f}}});
+    list->add({1, -1.5f, {}});
+  }
+  const std::string values = R"({"tokens":["<end>","bc","a"],"token_logprobs":[null,-0.5,-1.5],)"
+                             R"("top_logprobs":[null,{"a":-0.25,"bc":-0.5},{"a":-1.5}],"text_offset":)";
+  CHECK(json_text(hidden.take()) == values + "[0,0,2]}");
+  CHECK(json_text(shown.take()) == values + "[0,5,7]}");
 }
 
 TEST_CASE("chunks of a stream have the form that clients read") {

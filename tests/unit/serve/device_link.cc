@@ -64,8 +64,9 @@ TEST_CASE("a batch read back is the batch written") {
            .biases = lists.biases,
            .allowed = lists.allowed,
            .stop_ids = lists.stop_ids};
+    const std::vector<mkrt::ScoredRow> scored(random() % 4, {5, static_cast<int32_t>(random()), 3});
     const mkrt::Batch batch{lists.tokens, lists.row_begin, lists.kv_len, {lists.page_begin, lists.page_index},
-                            samples,      i % 2 == 0};
+                            samples,      i % 2 == 0,      scored};
     Bytes bytes;
     write_batch(batch, bytes);
     REQUIRE(read_batch(bytes, read));
@@ -76,6 +77,8 @@ TEST_CASE("a batch read back is the batch written") {
     CHECK(equal(read.batch.pages.begin, lists.page_begin));
     CHECK(equal(read.batch.pages.index, lists.page_index));
     CHECK(read.batch.all_logits == batch.all_logits);
+    REQUIRE(read.batch.scored.size() == scored.size());
+    CHECK(std::memcmp(read.batch.scored.data(), scored.data(), scored.size() * sizeof(mkrt::ScoredRow)) == 0);
     REQUIRE(read.batch.samples.size() == samples.size());
     for (size_t s = 0; s < samples.size(); ++s) {
       CHECK(std::memcmp(&read.batch.samples[s].sampling, &samples[s].sampling, sizeof(mkrt::MkSampling)) ==
@@ -96,7 +99,7 @@ TEST_CASE("a batch read back is the batch written") {
 }
 
 TEST_CASE("a result and the first message read back are those written") {
-  const mkrt::StepResult result{{0, 1, 3}, {5, 6, 7}, {{-0.5f, {}, {}, 7}, {}, {}}, 2};
+  const mkrt::StepResult result{{0, 1, 3}, {5, 6, 7}, {{-0.5f, {}, {}, 7}, {}, {}}, 2, {{-1.5f, {}, {}, 2}}};
   Bytes bytes;
   write_result(result, bytes);
   mkrt::StepResult read;
@@ -107,6 +110,8 @@ TEST_CASE("a result and the first message read back are those written") {
   CHECK(read.logprobs.at(0).rank == 7);
   CHECK(read.logprobs.size() == 3);
   CHECK(read.steps == 2);
+  REQUIRE(read.scored.size() == 1);
+  CHECK(read.scored[0].sampled == -1.5f);
   DeviceReady ready{
       {.max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8},
       "cpu",

@@ -190,6 +190,8 @@ class HttpTest(ServerCase):
         for path, body in ((COMPLETIONS, BODY), (COMPLETIONS, {**BODY, "n": 3, "temperature": 1, "seed": 4}),
                            (COMPLETIONS, {"prompt": ["Once", "He had a dog"], "max_tokens": 30, "echo": True}),
                            (COMPLETIONS, {"prompt": [[5, 6], [7]], "max_tokens": 30, "logprobs": 2}),
+                           (COMPLETIONS, {"prompt": [[5, 6], [7]], "max_tokens": 30, "logprobs": 2, "echo": True}),
+                           (COMPLETIONS, {"prompt": ["Once", "He had a dog"], "max_tokens": 0, "logprobs": 1, "echo": True}),
                            (CHAT, chat), (CHAT, {**chat, "n": 2, "logprobs": True, "top_logprobs": 3, "temperature": 1, "seed": 9}),
                            (COMPLETIONS, {**BODY, "max_tokens": 100, "stop": ["e", "zz"], "include_stop_str_in_output": True}),
                            (COMPLETIONS, {**BODY, "max_tokens": 100, "stop": "the", "logprobs": 0})):

@@ -115,7 +115,9 @@ TEST_CASE("fields of completions are refused by name") {
        {completion(R"("logprobs": 21)"), "logprobs: found 21, expected an integer from 0 to 20", "logprobs"},
        {completion(R"("logprobs": true)"), "logprobs: found true, expected an integer", "logprobs"},
        {completion(R"("echo": 1)"), "echo: found 1, expected true or false", "echo"},
-       {completion(R"("echo": true, "logprobs": 1)"), "echo: found true with logprobs", "echo"},
+       {completion(R"("max_tokens": 0)"), "max_tokens: found 0, expected an integer from 1", "max_tokens"},
+       {completion(R"("echo": true, "max_tokens": -1)"), "max_tokens: found -1, expected an integer from 0",
+        "max_tokens"},
        {completion(R"("stream": "yes")"), "stream: found \"yes\", expected true or false", "stream"},
        {completion(R"("stream_options": {"include_usage": true})"), "stream_options: is for stream true",
         "stream_options"},
@@ -231,6 +233,9 @@ TEST_CASE("all forms of prompts and numbers are read") {
   CHECK(accepted(read_completion, R"({"prompt": [5, 6]})").prompts ==
         std::vector<Prompt>{std::vector<int32_t>{5, 6}});
   CHECK(accepted(read_completion, R"({"prompt": [[5], [6]]})").prompts.size() == 2);
+  const ApiRequest scored =
+      accepted(read_completion, completion(R"("max_tokens": 0, "logprobs": 1, "echo": true)"));
+  CHECK((scored.max_tokens == 0u && scored.logprobs == 1u && scored.echo));
   const ApiRequest request = accepted(
       read_completion,
       completion(R"("temperature": 2, "top_k": -1, "seed": -1, "stop": ["a", "b"], "n": 3, "stream": true,
