@@ -52,9 +52,17 @@ void check_messages(const JsonNode& node) {
 }
 
 void check_template_variables(const JsonNode& node) {
-  for (const auto& [name, value] : node.members())
+  for (const auto& [name, value] : node.members()) {
+    if (name == "reasoning_effort" && !value.is_null()) (void)value.string();
+    // A template takes any text as true, also "false".
+    if (name == "enable_thinking" && !value.is_null()) (void)value.boolean();
     if (name == "messages" || name == "add_generation_prompt" || name == "chat_template")
       value.fail_expected("another name: this one is set by its own field");
+  }
+}
+
+std::string read_reasoning_effort(const JsonNode& node) {
+  return node.one_of({"none", "minimal", "low", "medium", "high", "xhigh"});
 }
 
 nlohmann::ordered_json plain_messages(nlohmann::ordered_json messages) {

@@ -11,8 +11,12 @@ namespace mkc {
 // Faults name the message: another role, a part that is no text, an unknown key with a value.
 void check_messages(const mkrt::JsonNode& node);
 
-// Checks further variables of the chat template: an object without the names that mkc sets.
+// Checks further variables of the chat template: an object without the names that mkc sets. Variables that
+// many templates read have their types.
 void check_template_variables(const mkrt::JsonNode& node);
+
+// Returns how much a model is to reason. Fault: no effort that clients of OpenAI's API name.
+std::string read_reasoning_effort(const mkrt::JsonNode& node);
 
 // Returns checked messages with each list of parts joined to one text, by line feeds. Keys without a value
 // are left out, as transformers 5.24 does.

@@ -186,12 +186,15 @@ class ServeTest(ServerCase):
         self.addCleanup(shutil.rmtree, folder)
         shutil.copytree(TINY, folder / "chat")
         (folder / "chat" / "chat_template.jinja").write_text(
-            "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}\n{{ raise_exception('no tools') }}{% endif %}"
+            "{{ bos_token }}{% if reasoning_effort %}{{ reasoning_effort }}{{ ' thinks' if enable_thinking }} {% endif %}{% for m in messages %}{% if m.role == 'tool' %}\n{{ raise_exception('no tools') }}{% endif %}"
             "{{ m.role[0] }}: {{ m.content | trim if trims else m.content }}{{ sep }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
         (folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|begin_of_text|>"}))
         arguments, options = serve(model=folder / "chat")
         server = self.start(*arguments, **options)
         for more, expected in (({}, "<|begin_of_text|>u: Sama: hadu: a kitea:"),
+                               ({"reasoning_effort": "high"}, "<|begin_of_text|>high u: Sama: hadu: a kitea:"),
+                               ({"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}},
+                                "<|begin_of_text|>low thinks u: Sama: hadu: a kitea:"),
                                ({"chat_template_kwargs": {"sep": "; "}, "add_generation_prompt": False}, "<|begin_of_text|>u: Sam; a: had; u: a kite; "),
                                ({"messages": messages[:2], "add_generation_prompt": False, "continue_final_message": True,
                                  "chat_template_kwargs": {"sep": "; "}}, "<|begin_of_text|>u: Sam; a: had"),

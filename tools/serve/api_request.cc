@@ -60,6 +60,8 @@ constexpr Field kTemplateFields[] = {
      [](const JsonNode& node, ApiRequest& r) { chat_of(r).add_generation_prompt = node.boolean(); }},
     {"continue_final_message",
      [](const JsonNode& node, ApiRequest& r) { chat_of(r).continue_final_message = node.boolean(); }},
+    {"reasoning_effort",
+     [](const JsonNode& node, ApiRequest& r) { chat_of(r).reasoning_effort = read_reasoning_effort(node); }},
     // The functions that read a body take these two from a text that keeps the order of keys.
     {"messages", [](const JsonNode& node, ApiRequest&) { check_messages(node); }},
     {"chat_template_kwargs", [](const JsonNode& node, ApiRequest&) { check_template_variables(node); }},
@@ -91,9 +93,16 @@ void take_chat(const std::string& body, ApiRequest& request) {
   chat.messages = plain_messages(std::move(whole["messages"]));
   if (const auto given = whole.find("chat_template_kwargs"); given != whole.end() && given->is_object())
     chat.variables = std::move(*given);
+  if (chat.reasoning_effort) chat.variables.emplace("reasoning_effort", *chat.reasoning_effort);
 }
 
 std::optional<ApiError> check_chat(const ApiRequest& request) {
+  const std::optional<std::string>& effort = request.chat->reasoning_effort;
+  if (effort && request.chat->variables.at("reasoning_effort") != *effort)
+    return ApiError{
+        .message = fmt::format("reasoning_effort: found \"{}\", expected {}, as in chat_template_kwargs",
+                               *effort, request.chat->variables.at("reasoning_effort").dump()),
+        .param = "reasoning_effort"};
   if (request.chat->add_generation_prompt && request.chat->continue_final_message)
     return ApiError{.message =
                         "continue_final_message: found true with add_generation_prompt, expected one of "

@@ -27,6 +27,7 @@ struct SamplingFields {
 struct ChatFields {
   nlohmann::ordered_json messages;  // content is a string or null
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();
+  std::optional<std::string> reasoning_effort;  // is among the variables, too
   bool add_generation_prompt = true;
   bool continue_final_message = false;
 };

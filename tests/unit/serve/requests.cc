@@ -198,6 +198,17 @@ TEST_CASE("messages are checked") {
         "messages[0].weight: found 1, expected no value", "messages"},
        {chat(R"("chat_template_kwargs": {"messages": 1})"),
         "chat_template_kwargs.messages: found 1, expected another name", "chat_template_kwargs"},
+       {chat(R"("chat_template_kwargs": {"enable_thinking": "false"})"),
+        "chat_template_kwargs.enable_thinking: found \"false\", expected true or false",
+        "chat_template_kwargs"},
+       {chat(R"("chat_template_kwargs": {"reasoning_effort": 1})"),
+        "chat_template_kwargs.reasoning_effort: found 1, expected a string", "chat_template_kwargs"},
+       {chat(R"("reasoning_effort": 1)"), "reasoning_effort: found 1, expected a string", "reasoning_effort"},
+       {chat(R"("reasoning_effort": "much")"),
+        "reasoning_effort: found \"much\", supported: none, minimal, low, medium, high, xhigh",
+        "reasoning_effort"},
+       {chat(R"("reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"})"),
+        "reasoning_effort: found \"low\", expected \"high\", as in chat_template_kwargs", "reasoning_effort"},
        {chat(R"("chat_template_kwargs": 1)"), "chat_template_kwargs: found 1, expected an object",
         "chat_template_kwargs"},
        {chat(R"("continue_final_message": true)"),
@@ -225,6 +236,26 @@ TEST_CASE("messages keep the order of their keys, and lose what templates do not
           {"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}]})");
   CHECK(again.chat->messages.dump() ==
         R"([{"role":"assistant"},{"role":"assistant","content":"","tool_calls":[{"id":"a"}]}])");
+}
+
+TEST_CASE("the effort of reasoning becomes a variable of the chat template") {
+  const auto variables = [](const std::string& fields) {
+    const std::string body = chat(fields);
+    const std::string found = accepted(read_chat_completion, body).chat->variables.dump();
+    CHECK(accepted(read_tokenize, body).chat->variables.dump() == found);
+    return found;
+  };
+  CHECK(variables(R"("reasoning_effort": "high")") == R"({"reasoning_effort":"high"})");
+  CHECK(variables(R"("reasoning_effort": null)") == "{}");
+  CHECK(variables(R"("reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": false})") ==
+        R"({"enable_thinking":false,"reasoning_effort":"low"})");
+  CHECK(variables(R"("reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "low"})") ==
+        R"({"reasoning_effort":"low"})");
+  // A template of its own may know further efforts.
+  CHECK(variables(R"("chat_template_kwargs": {"reasoning_effort": "extreme"})") ==
+        R"({"reasoning_effort":"extreme"})");
+  check_refused(read_completion, {{completion(R"("reasoning_effort": "low")"),
+                                   "reasoning_effort: found \"low\", expected null", "reasoning_effort"}});
 }
 
 TEST_CASE("all forms of prompts and numbers are read") {
