@@ -89,6 +89,7 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
 ServiceOptions options_of(const ServeArguments& a, const DeviceProcess& device) {
   ServiceOptions options;
   options.api_key = a.api_key.value_or("");
+  options.allowed_origins = AllowedOrigins(a.allowed_origins);
   options.max_waiting = a.max_waiting;
   options.request_timeout = std::chrono::seconds(a.request_timeout_s);
   options.step_limit = std::chrono::seconds(a.step_timeout_s);
@@ -104,6 +105,7 @@ Status serve(ServeArguments a) {
   if (!a.device_link.empty()) return run_steps(a);
   MKC_TRY(model, read_served_model(a));
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
+  server.allow(AllowedOrigins(a.allowed_origins));
   EngineLoop loop;
   DeviceProcess device({.command = command_line(),
                         .step_limit = std::chrono::seconds(a.step_timeout_s),

@@ -26,6 +26,11 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
                         "default 8000; 0: a free one, which is printed");
   command.add_option("--api-key", a.api_key, "key that clients must give; default: $MKC_API_KEY, or none")
       ->type_name("KEY");
+  command
+      .add_option("--allowed-origin", a.allowed_origins,
+                  "origin of web pages that may use the server, such as https://app.example; * allows all")
+      ->type_name("ORIGIN")
+      ->allow_extra_args(false);
   command.add_option("--served-model-name", a.name, "name of the model for clients; default: MODEL")
       ->type_name("NAME");
   add_integer<uint32_t>(command, "--max-connections", a.limits.max_connections, 1, 65536, "default 512");
@@ -67,6 +72,8 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
 Status check_serve(ServeArguments& a) {
   if (Status status = check_device(a.run); !status.ok()) return status;
   if (const char* key = std::getenv(kKeyVariable); !a.api_key && key && *key) a.api_key = key;
+  for (const std::string& origin : a.allowed_origins)
+    if (Status status = check_origin(origin); !status.ok()) return status;
   if (a.name.empty()) a.name = a.run.request.model;
   return {};
 }

@@ -11,7 +11,8 @@ struct ServeArguments {
   std::string host = "127.0.0.1";
   uint16_t port = 8000;  // 0: a free one
   std::optional<std::string> api_key;
-  std::string name;  // of the model; empty: its path
+  std::vector<std::string> allowed_origins;  // of pages that may use the server
+  std::string name;                          // of the model; empty: its path
   HttpLimits limits;
   uint32_t max_waiting = 256;
   uint32_t request_timeout_s = 0;  // 0: none
@@ -25,7 +26,7 @@ struct ServeArguments {
 void add_serve_options(CLI::App& command, ServeArguments& arguments);
 
 // Checks the arguments, and takes the API key of the environment where no flag gives one. Errors: those of
-// check_device(); an empty key.
+// check_device(); an empty key; those of check_origin().
 Status check_serve(ServeArguments& arguments);
 
 }  // namespace mkc

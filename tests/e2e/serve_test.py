@@ -38,7 +38,7 @@ def run(*options):
 class ServeTest(ServerCase):
     @classmethod
     def setUpClass(cls):
-        arguments, options = serve("--served-model-name", "tiny", "--log-requests", "--max-waiting", 2000)
+        arguments, options = serve("--served-model-name", "tiny", "--log-requests", "--max-waiting", 2000, "--allowed-origin", "https://app.example")
         cls.server = Server(*arguments, **options)
 
     @classmethod
@@ -55,6 +55,8 @@ class ServeTest(ServerCase):
         self.assertEqual((status, [m["id"] for m in models["data"]], models["data"][0]["max_model_len"]), (200, ["tiny"], 512))
         version = subprocess.run([MKC, "--version"], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout.split()[1]
         self.assertEqual(self.server.get("/version"), (200, {"version": version}))
+        response = self.server.send("GET", "/version", headers={"Origin": "https://app.example"})[1]
+        self.assertEqual(response.headers["Access-Control-Allow-Origin"], "https://app.example")
         health = self.server.get("/health")[1]
         self.assertEqual((health["status"], health["steps_make_progress"]), ("ok", True))
         self.assertTrue(any("ready: tiny on cpu" in line for line in self.server.lines), self.server.lines)
@@ -382,6 +384,7 @@ class ServeTest(ServerCase):
                                   ((TINY, "--trace-steps", "--mode", "kernels"), "--mode excludes --trace-steps"),
                                   ((TINY, "--port", 70000), "--port: found 70000, expected 0 to 65535"),
                                   ((TINY, "--api-key", ""), "mkc: error: --api-key: found an empty value, expected KEY"),
+                                  ((TINY, "--allowed-origin", "https://a.example/"), "--allowed-origin: error: found https://a.example/, expected *"),
                                   ((TINY, "--host", ""), "mkc: error: --host: found an empty value, expected HOST"),
                                   ((TINY, "--host", "300.1.1.1"), "--host: error: found 300.1.1.1"),
                                   ((TINY, "--port", self.server.port), f"cannot listen on 127.0.0.1 port {self.server.port}"),

@@ -85,6 +85,7 @@ void HttpConnection::read_body(const ErrorCode& error) {
 
 void HttpConnection::dispatch(const ErrorCode& error) {
   if (error) return refuse(error);
+  take_origin();
   auto& message = parser_->get();
   keep_alive_ = message.keep_alive();
   head_only_ = message.method() == http::verb::head;
@@ -94,6 +95,9 @@ void HttpConnection::dispatch(const ErrorCode& error) {
   request.path = target.substr(0, target.find('?'));
   request.content_type = string_of(message[http::field::content_type]);
   request.authorization = string_of(message[http::field::authorization]);
+  request.origin = string_of(message[http::field::origin]);
+  request.preflight = {string_of(message[http::field::access_control_request_method]),
+                       string_of(message[http::field::access_control_request_headers])};
   request.body = std::move(message.body());
   parser_.reset();
   stream_.expires_never();
@@ -103,11 +107,17 @@ void HttpConnection::dispatch(const ErrorCode& error) {
   host_->handler(shared_from_this(), std::move(request));
 }
 
+// Sets which page may read the answer. Pages read refusals, too, as far as their origin has been read.
+void HttpConnection::take_origin() {
+  origin_headers_ = host_->origins.headers(string_of(parser_->get()[http::field::origin]));
+}
+
 void HttpConnection::refuse(const ErrorCode& error) {
   const unsigned status = refusal_status(error);
   if (status == 0) return close();
   under_way_ = true, ++host_->under_way;
   answered_ = keep_alive_ = false;
+  take_origin();
   const std::string message =
       status == 413 ? fmt::format("found a body of more than {0} bytes, expected at most {0}",
                                   host_->limits.max_body_bytes)
@@ -119,9 +129,9 @@ void HttpConnection::refuse(const ErrorCode& error) {
 
 // Returns status line and headers, up to those of the body's length.
 std::string HttpConnection::head(unsigned status, std::string_view content_type) const {
-  return fmt::format("HTTP/1.1 {} {}\r\nServer: mkc\r\nContent-Type: {}\r\nConnection: {}\r\n", status,
+  return fmt::format("HTTP/1.1 {} {}\r\nServer: mkc\r\nContent-Type: {}\r\nConnection: {}\r\n{}", status,
                      string_of(http::obsolete_reason(http::int_to_status(status))), content_type,
-                     keep_alive_ ? "keep-alive" : "close");
+                     keep_alive_ ? "keep-alive" : "close", origin_headers_);
 }
 
 void HttpConnection::reply(const HttpReply& reply) {

@@ -18,6 +18,7 @@ namespace mkc {
 // ConnectionHost is what all connections of a server share.
 struct ConnectionHost {
   HttpLimits limits;
+  AllowedOrigins origins;
   HttpHandler handler;
   RefusalBody refusal;
   uint32_t connections = 0;
@@ -47,6 +48,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void read_body(const ErrorCode& error);
   void dispatch(const ErrorCode& error);
   void refuse(const ErrorCode& error);
+  void take_origin();
   std::string head(unsigned status, std::string_view content_type) const;
   void finish_answer();
   void answer_sent();
@@ -62,6 +64,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::deque<std::string> queue_;
+  std::string origin_headers_;  // of the answer, by the request's origin
   size_t queued_bytes_ = 0, front_sent_ = 0;
   bool writing_ = false;
   bool under_way_ = false;   // a request awaits the rest of its answer

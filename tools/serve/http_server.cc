@@ -109,6 +109,10 @@ uint16_t HttpServer::port() const {
   return state_->acceptor.local_endpoint(ignored).port();
 }
 
+void HttpServer::allow(AllowedOrigins origins) {
+  state_->host.origins = std::move(origins);
+}
+
 void HttpServer::run(HttpHandler handler) {
   state_->host.handler = std::move(handler);
   state_->accept();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "tools/serve/origins.h"
 
 namespace mkc {
 
@@ -21,10 +22,17 @@ struct HttpLimits {
   std::chrono::seconds client_timeout{60};
 };
 
+// Preflight is what a browser asks before it sends a page's request to another origin.
+struct Preflight {
+  std::string method, headers;  // of the request to come; without a method, there is no preflight
+};
+
 struct HttpRequest {
   std::string method;
   std::string path;  // without the query
   std::string content_type, authorization;
+  std::string origin;  // of the page that sends the request; empty: none
+  Preflight preflight;
   std::string body;
 };
 
@@ -71,6 +79,10 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
+
+  // Lets pages of other origins read all answers but those that turn a connection away. Requires that run()
+  // has not begun.
+  void allow(AllowedOrigins origins);
 
   // Serves until stop(). The handler and all functions below run on the calling thread.
   void run(HttpHandler handler);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tools/serve/model_object.h"
+#include "tools/serve/preflight.h"
 #include "tools/serve/state_json.h"
 #include "tools/serve/web_files.h"
 
@@ -180,6 +181,9 @@ void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
                        {.status = 404,
                         .message = fmt::format("found no route {} {}", request.method, request.path),
                         .type = "not_found_error"});
+  // Browsers give no API key with a preflight.
+  if (is_preflight(options_.allowed_origins, request))
+    return exchange->reply(preflight_reply(options_.allowed_origins, request, allowed));
   if (!route) {
     const ApiError error{.status = 405,
                          .message = fmt::format("found the method {}, expected {}", request.method, allowed)};

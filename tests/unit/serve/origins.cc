@@ -1,0 +1,35 @@
+// These tests check which origins a server takes, and which headers its answers have.
+#include "tools/serve/origins.h"
+
+#include <doctest/doctest.h>
+
+using namespace mkc;
+
+TEST_CASE("an origin is a scheme and a host with an optional port, as browsers send it") {
+  for (const char* good : {"*", "null", "https://app.example", "http://localhost:3000", "http://127.0.0.1",
+                           "http://[::1]:8000", "chrome-extension://abcdef", "https://xn--bcher-kva.example"})
+    CHECK_MESSAGE(check_origin(good).ok(), good);
+  for (const char* bad : {"", "app.example", "https://", "://app.example", "https://app.example/",
+                          "https://App.example", "https://*.example", "https://:80", "HTTPS://app.example",
+                          "https://user@app.example", "https://a.example, https://b.example", "**"}) {
+    const mkrt::Status status = check_origin(bad);
+    REQUIRE_MESSAGE(!status.ok(), bad);
+    CHECK(status.error().message ==
+          std::string("--allowed-origin: error: found ") + bad +
+              ", expected *, null, or an origin as browsers send it, such as https://app.example:8443");
+  }
+}
+
+TEST_CASE("answers name the origin that may read them") {
+  const AllowedOrigins none, two({"https://a.example", "null"}), all({"https://a.example", "*"});
+  CHECK(none.empty());
+  CHECK(none.headers("https://a.example") == "");
+  const std::string exposed = "Access-Control-Expose-Headers: Retry-After\r\n";
+  CHECK(two.headers("https://a.example") ==
+        "Vary: Origin\r\nAccess-Control-Allow-Origin: https://a.example\r\n" + exposed);
+  CHECK(two.headers("null") == "Vary: Origin\r\nAccess-Control-Allow-Origin: null\r\n" + exposed);
+  for (const char* other : {"", "https://a.example.org", "https://a.exampl", "http://a.example", "*"})
+    CHECK(two.headers(other) == "Vary: Origin\r\n");
+  CHECK(all.headers("https://b.example") == "Access-Control-Allow-Origin: *\r\n" + exposed);
+  CHECK(all.headers("") == "");
+}
