@@ -54,7 +54,7 @@ class OutputTest(Command):
     def test_temporary_files_that_do_not_fit_are_an_error(self):
         folder = self.dir / "tmp"
         folder.mkdir()
-        for limit in (2 << 10, 64 << 10, 256 << 10, 600 << 10):  # of the code, of the bodies, of what is linked
+        for limit in (2 << 10, 64 << 10, 256 << 10, 420 << 10):  # of the code, of the bodies, of what is linked
 
             def limits():
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
