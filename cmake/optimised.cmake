@@ -1,18 +1,20 @@
 # How much targets are optimised. Release builds have -O1 where nothing is said (docs/decisions/101-hot-code.md).
 set(MKC_HOT_OPTIONS -O2)
+set(MKC_COLD_OPTIONS -O0)
+# mkc_compile_with(OPTIONS TARGETS…) gives C++ sources of targets more options.
+function(mkc_compile_with options)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${options}>)
+  endforeach()
+endfunction()
 # mkc_hot(TARGETS…) optimises code that takes much of a program's time, in every build.
 function(mkc_hot)
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${MKC_HOT_OPTIONS}>)
-  endforeach()
+  mkc_compile_with(${MKC_HOT_OPTIONS} ${ARGN})
 endfunction()
 # mkc_cold(TARGETS…) compiles code without optimisation that takes next to no time of a program: commands, which read
 # arguments, call libraries and print.
-set(MKC_COLD_OPTIONS -O0)
 function(mkc_cold)
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${MKC_COLD_OPTIONS}>)
-  endforeach()
+  mkc_compile_with(${MKC_COLD_OPTIONS} ${ARGN})
 endfunction()
 # mkc_link_first(TARGETS…) puts the optimised libraries that a program links before its own code, which is not optimised. Where
 # several objects have an inline function, the linker takes that of the first.
@@ -43,7 +45,5 @@ function(mkc_link_first)
 endfunction()
 # mkc_not_hot(TARGETS…) inlines little in code that takes little of a program's time.
 function(mkc_not_hot)
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-mllvm -inline-threshold=5>)
-  endforeach()
+  mkc_compile_with("SHELL:-mllvm -inline-threshold=5" ${ARGN})
 endfunction()

@@ -311,8 +311,7 @@ struct Product {
     store(strip, 0, a.tokens, total);
   }
 
-  // operator() takes all tokens through strips [strip, end). The product has at max_steps kPackedTokens
-  // tokens.
+  // operator() takes all tokens through strips [strip, end). The product has at most kPackedTokens tokens.
   template <class Store, class StoreSlice>
   MK_INLINE void operator()(u32 strip, u32 end, const Store& store, const StoreSlice& slice) const {
     if (a.tokens == kGroupTokens) return through<kGroupTokens>(strip, end, 0, store, slice);

@@ -6,7 +6,6 @@ Usage: openai_test.py MKC ROOT
 """
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,14 +14,11 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-MKC, ROOT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-sys.path.insert(0, str(ROOT / "tests" / "unit" / "serve"))
+from tiny import ENV, MKC, PROMPT, TINY  # noqa: E402
+
 from client import Server, ServerCase  # noqa: E402
 
-TINY = ROOT / "models" / "tiny-stories"
 PYTHON = MKC.parent / "openai" / "bin" / "python"
-ENV = {**os.environ, "MKC_CACHE": str(MKC.parent / "tests" / "cache")}
-PROMPT = "Once there was a boy named Sam."
 LIMIT_S = 300
 
 

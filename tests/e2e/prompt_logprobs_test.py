@@ -1,20 +1,13 @@
 """These tests ask mkc serve for the log-probabilities of prompts, by a whole model on the processor.
 Usage: prompt_logprobs_test.py MKC ROOT
 """
-import os
 import sys
 import unittest
-from pathlib import Path
 
 sys.dont_write_bytecode = True
-MKC, ROOT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-sys.path.insert(0, str(ROOT / "tests" / "unit" / "serve"))
-from client import ServerCase  # noqa: E402
+from tiny import COMPLETIONS, ENV, MKC, PROMPT, TINY  # noqa: E402
 
-TINY = ROOT / "models" / "tiny-stories"
-ENV = {**os.environ, "MKC_CACHE": str(MKC.parent / "tests" / "cache")}
-PROMPT = "Once there was a boy named Sam."
-COMPLETIONS = "/v1/completions"
+from client import ServerCase  # noqa: E402
 
 
 class PromptLogprobsTest(ServerCase):

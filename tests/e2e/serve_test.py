@@ -14,14 +14,9 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-MKC, ROOT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-sys.path.insert(0, str(ROOT / "tests" / "unit" / "serve"))
-from client import LIMIT_S, Server, ServerCase, joined, whole  # noqa: E402
+from tiny import CHAT, COMPLETIONS, ENV, MKC, PROMPT, ROOT, TINY  # noqa: E402
 
-TINY = ROOT / "models" / "tiny-stories"
-ENV = {**os.environ, "MKC_CACHE": str(MKC.parent / "tests" / "cache")}
-PROMPT = "Once there was a boy named Sam."
-COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+from client import LIMIT_S, Server, ServerCase, joined, whole  # noqa: E402
 
 
 def serve(*options, model=TINY, env=None):

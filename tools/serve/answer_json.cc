@@ -7,17 +7,18 @@
 namespace mkc {
 namespace {
 
-// Returns the bytes of one token.
-std::string token_bytes(const mkrt::Tokenizer& tokenizer, int32_t id) {
+// Returns a token of the tokenizer, or nothing: a model may have more ids.
+const mkrt::DecodedToken* find_token(const mkrt::Tokenizer& tokenizer, int32_t id) {
   const std::vector<mkrt::DecodedToken>& tokens = tokenizer.decoder.tokens;
   const auto index = static_cast<size_t>(id);
   const bool known = index < tokens.size() && tokens[index].kind != mkrt::TokenKind::kNone;
-  return known ? tokens[index].bytes : fmt::format("<{}>", id);
+  return known ? &tokens[index] : nullptr;
 }
 
-bool is_special(const mkrt::Tokenizer& tokenizer, int32_t id) {
-  const std::vector<mkrt::DecodedToken>& tokens = tokenizer.decoder.tokens;
-  return static_cast<size_t>(id) < tokens.size() && tokens[static_cast<size_t>(id)].special;
+// Returns the bytes of one token.
+std::string token_bytes(const mkrt::Tokenizer& tokenizer, int32_t id) {
+  const mkrt::DecodedToken* token = find_token(tokenizer, id);
+  return token ? token->bytes : fmt::format("<{}>", id);
 }
 
 // Returns a token's text with bytes that are no UTF-8 replaced.
@@ -129,7 +130,8 @@ void CompletionLogprobs::add_token(int32_t id, Json logprob, Json top) {
   logprobs_.push_back(std::move(logprob));
   tops_.push_back(std::move(top));
   offsets_.push_back(offset_);
-  if (skip_special_ && is_special(*tokenizer_, id)) return;
+  const mkrt::DecodedToken* token = find_token(*tokenizer_, id);
+  if (skip_special_ && token && token->special) return;
   for (const char c : token_text(bytes)) offset_ += (c & 0xC0) != 0x80;
 }
 

@@ -161,8 +161,8 @@ inline Artefact artefact() {
   return made_artefact(manifest());
 }
 
-inline Session opened(FakeDevice& device) {
-  Result<Session> session = Session::open(artefact(), {}, "c0", device);
+inline Session opened(FakeDevice& device, const SessionOptions& options = {}) {
+  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   return std::move(session.value());
 }

@@ -112,32 +112,40 @@ TEST_CASE("what cannot be fed is refused before anything runs") {
         "step: error: 1 tokens at position 12 exceed the context of 12");
 }
 
-TEST_CASE("a step of several requests gives each the successor of its last row") {
-  FakeDevice device;
+// TwoRequests is a step of a request with two rows and one with a row.
+struct TwoRequests {
+  std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  Batch batch(std::span<const Samples> samples = {}) const {
+    return {tokens, row_begin, kv_len, {begin, index}, samples};
+  }
+};
+
+SessionOptions with_pages(uint32_t pages) {
   SessionOptions options;
-  options.cache.pages = 4;
-  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
-  REQUIRE(session.ok());
-  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  options.cache.pages = pages;
+  return options;
+}
+
+TEST_CASE("a step of several requests gives each the successor of its last row") {
+  const TwoRequests two;
+  FakeDevice device;
+  Session session = opened(device, with_pages(4));
   StepResult result;
-  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, result).ok());
+  REQUIRE(session.step(two.batch(), result).ok());
   CHECK(result.ids == std::vector<int32_t>{(2 + 4) % 10, (9 + 2) % 10});
   CHECK(result.begin == std::vector<uint32_t>{0, 1, 2});
   CHECK(device.pages == std::vector<int32_t>{3});
   const std::vector<int32_t> twice{3, 3};
-  const Status refused = session.value().step({tokens, row_begin, kv_len, {begin, twice}}, result);
+  const Status refused = session.step({two.tokens, two.row_begin, two.kv_len, {two.begin, twice}}, result);
   REQUIRE(!refused.ok());
   CHECK(refused.error().message.find("page") != std::string::npos);
   CHECK(device.steps.size() == 1);
 }
 
 TEST_CASE("each request of a step is sampled as it asks, and one whose prompt goes on is not") {
+  const TwoRequests two;
   FakeDevice device;
-  SessionOptions options;
-  options.cache.pages = 4;
-  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
-  REQUIRE(session.ok());
-  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  Session session = opened(device, with_pages(4));
   std::vector<Samples> samples(2);
   samples[0].limit = 0;
   const SeenIds seen{1u << 1};
@@ -145,7 +153,7 @@ TEST_CASE("each request of a step is sampled as it asks, and one whose prompt go
   samples[1].sampling.logprobs = 1 + 2;
   samples[1].seen = seen;
   StepResult result;
-  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).ok());
+  REQUIRE(session.step(two.batch(samples), result).ok());
   CHECK(result.begin == std::vector<uint32_t>{0, 0, 1});
   CHECK(result.ids == std::vector<int32_t>{1});  // the penalised logit 0.05 is still the greatest
   std::vector<float> row(kVocab);
@@ -154,42 +162,37 @@ TEST_CASE("each request of a step is sampled as it asks, and one whose prompt go
   add_samples(result, 1, samples[1].sampling, kVocab, sampled);
   CHECK(sampled == std::vector{sample(row, samples[1].sampling, {seen})});
   samples.pop_back();
-  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).error().message ==
+  CHECK(session.step(two.batch(samples), result).error().message ==
         "step: error: samples: found 1 entries, expected none or 2, one for each request");
 }
 
 // The logits are 50 at the successor of a request's last token, and 0 elsewhere.
 TEST_CASE("scored rows have the log-probabilities of their own logits") {
+  const TwoRequests two;
   FakeDevice device;
-  SessionOptions options;
-  options.cache.pages = 4;
-  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
-  REQUIRE(session.ok());
-  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  Session session = opened(device, with_pages(4));
   const std::vector<ScoredRow> scored{{0, 4, 1}, {0, 5, 0}, {2, 7, 20}};
-  const Batch batch{
-      .tokens = tokens, .row_begin = row_begin, .kv_len = kv_len, .pages = {begin, index}, .scored = scored};
+  Batch batch = two.batch();
+  batch.scored = scored;
   StepResult result;
-  REQUIRE(session.value().step(batch, result).ok());
+  REQUIRE(session.step(batch, result).ok());
   REQUIRE(result.scored.size() == 3);
   for (size_t i = 0; i < 3; ++i) {
     const auto row = static_cast<size_t>(scored[i].row);
     std::vector<float> logits(kVocab);  // (token + position) mod 10 has the logit 50
-    logits[static_cast<size_t>((tokens[row] + (row == 0 ? 3 : 2)) % 10)] = 50;
+    logits[static_cast<size_t>((two.tokens[row] + (row == 0 ? 3 : 2)) % 10)] = 50;
     const size_t top = std::min<size_t>(scored[i].top, kVocab);
     CHECK(from_abi(scored[i].id, result.scored[i], top) == score(logits, scored[i].id, scored[i].top));
   }
-  CHECK(session.value().begin_step(batch).error().message ==
+  CHECK(session.begin_step(batch).error().message ==
         "step: error: scored: found 3 rows, expected none but in step()");
-  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, result).ok());
+  REQUIRE(session.step(two.batch(), result).ok());
   CHECK(result.scored.empty());
 }
 
 TEST_CASE("the requests of a step have biases and allowed ids of their own, or none") {
   FakeDevice device;
-  SessionOptions options;
-  options.cache.pages = 8;
-  Session session = std::move(Session::open(artefact(), {}, "c0", device, options).value());
+  Session session = opened(device, with_pages(8));
   const std::vector<int32_t> tokens{1, 1}, row_begin{0, 1, 2}, kv_len{1, 1}, begin{0, 1, 2}, index{3, 1};
   const std::vector<MkBias> raised{{3, 20, 31}, {7, 50, 0}}, forbidden{{1, -INFINITY, 0}, {4, 0, 1}};
   const SeenIds allowed{1u << 8 | 1u << 6};
