@@ -33,6 +33,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // Ends the answer with an error, and cancels all choices.
   void fail(const ApiError& error);
 
+  // Tells whether the answer is queued as a whole, or has no reader any more. A generation must live until
+  // then.
+  bool over() const { return exchange_ == nullptr; }
   // Tells whether the engine has ended all choices.
   bool ended() const { return ended_choices_ == choices_.size(); }
 
@@ -54,8 +57,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
     uint32_t cached_tokens = 0;
     Json finish_reason = {}, stop_reason = {};  // null: the choice goes on
   };
-  // Tells whether the answer is queued as a whole, or has no reader any more.
-  bool over() const { return exchange_ == nullptr; }
   void add_tokens(Choice& choice, TokenEvent& event);
   void end_choice(Choice& choice, const TokenEvent& event);
   ChoicePart take_part(size_t choice);

@@ -53,7 +53,7 @@ mkrt::Status run_service(const RunningService& running, std::chrono::seconds gra
                stderr);
   });
   server.every(kTick, [&] {
-    running.service.check_time();
+    running.service.tick();
     if (deadline && (!server.busy() || Clock::now() > *deadline)) server.stop();
   });
   std::thread thread([&] {

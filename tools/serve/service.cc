@@ -364,7 +364,9 @@ void Service::take(StepReport report) {
     if (!ended) continue;
     const Live last = std::move(live);
     live_.erase(found);
-    if (options_.log && last.generation->ended()) log(last);
+    if (!last.generation->ended()) continue;
+    if (options_.log) log(last);
+    if (!last.generation->over()) unread_.push_back(last.generation);
   }
 }
 
@@ -376,7 +378,8 @@ void Service::log(const Live& live) const {
                            generation.reason_of(0), seconds_between(live.arrived, Clock::now())));
 }
 
-void Service::check_time() {
+void Service::tick() {
+  std::erase_if(unread_, [](const auto& generation) { return generation->over(); });
   if (options_.request_timeout.count() == 0) return;
   const Clock::time_point limit = Clock::now() - options_.request_timeout;
   const ApiError error{.status = 504,

@@ -41,8 +41,8 @@ class Service {
   // Takes what a step of the engine gave.
   void take(StepReport report);
 
-  // Ends the requests that have taken too long.
-  void check_time();
+  // Ends the requests that have taken too long, and forgets the answers that clients have taken or left.
+  void tick();
 
   // Returns the body of an error, for a request that reaches no route.
   static std::string refusal(unsigned status, const std::string& message);
@@ -82,6 +82,8 @@ class Service {
   bool draining_ = false;
   std::string fault_;
   std::map<uint64_t, Live> live_;  // by key
+  // Streams whose choices have ended, while their clients have chunks to take.
+  std::vector<std::shared_ptr<Generation>> unread_;
   uint64_t next_key_ = 0;
   Clock::time_point last_report_{}, busy_since_{};
   Metrics metrics_;

@@ -3,12 +3,17 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
+import sys
 import threading
 import time
 import unittest
 
 LIMIT_S = 60  # time limit of a wait
+COMPLETIONS = "/v1/completions"
+BODY = {"prompt": [1, 2, 3], "max_tokens": 8}
+LONG = {"prompt": [1, 2, 3], "max_tokens": 4000}
 
 
 class Server:
@@ -152,3 +157,26 @@ class ServerCase(unittest.TestCase):
         self.assertEqual(set(error), {"message", "type", "param", "code"})
         self.assertEqual((error["type"], error["param"]), (kind, param), error)
         self.assertIn(message, error["message"])
+
+
+class FakeCase(ServerCase):
+    """The first argument of these tests is the program fake_server."""
+
+    def fake(self, ready=True, **settings):
+        return self.start([sys.argv[1], *(f"{name}={value}" for name, value in settings.items())], "stdout", ready=ready)
+
+    def raw(self, server, data, shut=False):
+        """Sends bytes on a connection of their own, and returns all that comes back."""
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S) as connection:
+            connection.sendall(data)
+            if shut:
+                connection.shutdown(socket.SHUT_WR)
+            found = b""
+            while part := connection.recv(65536):
+                found += part
+        return found
+
+    def request(self, body=BODY, path=COMPLETIONS, headers=b"", version=b"1.1"):
+        data = json.dumps(body).encode()
+        return (b"POST " + path.encode() + b" HTTP/" + version + b"\r\nHost: x\r\nContent-Type: application/json\r\n" + headers +
+                b"Content-Length: " + str(len(data)).encode() + b"\r\n\r\n" + data)

@@ -5,18 +5,13 @@ import json
 import sys
 import unittest
 
-from client import ServerCase, events_of
+from client import COMPLETIONS, FakeCase, events_of
 
-FAKE = sys.argv[1]
 BODY = {"prompt": [1, 2, 3], "max_tokens": 4}
-COMPLETIONS = "/v1/completions"
 APP, LOCAL, OTHER = "https://app.example", "http://localhost:3000", "https://other.example"
 
 
-class OriginsTest(ServerCase):
-    def fake(self, **settings):
-        return self.start([FAKE, *(f"{name}={value}" for name, value in settings.items())], "stdout")
-
+class OriginsTest(FakeCase):
     def access(self, response):
         """Returns the headers by which a server lets pages read its answer."""
         return {name: value for name, value in response.headers.items() if name.startswith("Access-Control-") or name == "Vary"}

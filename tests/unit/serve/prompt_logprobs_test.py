@@ -4,16 +4,13 @@ Usage: prompt_logprobs_test.py FAKE_SERVER
 import sys
 import unittest
 
-from client import ServerCase
-
-FAKE = sys.argv[1]
-COMPLETIONS = "/v1/completions"
+from client import COMPLETIONS, FakeCase
 
 
-class PromptLogprobsTest(ServerCase):
+class PromptLogprobsTest(FakeCase):
     def test_log_probabilities_of_prompts(self):
         """An echoed prompt has the log-probabilities that its tokens have as new ones."""
-        server = self.start([FAKE, "max_requests=3"], "stdout")
+        server = self.fake(max_requests=3)
         prompts = [[5, 600, 77, 8, 77, 12], [9], [5, 600, 77, *range(20, 120)]]
         body = {"prompt": prompts, "max_tokens": 0, "logprobs": 2, "echo": True, "temperature": 0}
         status, answer = server.post(COMPLETIONS, body)
