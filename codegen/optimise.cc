@@ -11,7 +11,8 @@ namespace {
 constexpr const char* kSimplify =
     "globaldce,function(sroa<modify-cfg>,early-cse,simplifycfg),always-inline,function("
     "sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop(loop-rotate,loop-unroll-full),simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
+    "loop(loop-rotate,loop-unroll-full),sroa<modify-cfg>,simplifycfg,instcombine<max-iterations=1;no-verify-"
+    "fixpoint>,"
     "sccp,instcombine<max-iterations=1;no-verify-fixpoint>,adce,simplifycfg)";
 
 // kDescribe finds out which functions only read memory.
