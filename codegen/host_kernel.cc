@@ -118,7 +118,7 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   Object object = find_or_make_object(schedule, kinds, options, *machine);
   const HostBodies* called = called_bodies(options);
   HostKernel kernel;
-  kernel.sites = called ? called->sites : std::move(object.sites);  // the scaffold is site 0 in both
+  kernel.sites = called ? called->sites : object.sites;  // the scaffold is site 0 in both
 
   std::shared_ptr<llvm::orc::LLJIT> jit =
       make_jit(std::move(builder), called ? called->functions : NamedFunctions{});

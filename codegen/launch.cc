@@ -143,13 +143,13 @@ llvm::Value* LaunchCode::place_of(SymbolId symbol) {
   return e_.constant(given);
 }
 
-void LaunchCode::each_step(const char* next, std::vector<llvm::Value*> arguments,
+void LaunchCode::each_step(const char* next, const std::vector<llvm::Value*>& arguments,
                            const std::function<void()>& body) {
   llvm::BasicBlock *step = e_.block("step"), *last = e_.block("last_step");
   e_.ir.CreateBr(step);
   e_.ir.SetInsertPoint(step);
   body();
-  e_.ir.CreateCondBr(e_.call(next, e_.ir.getInt1Ty(), std::move(arguments)), step, last);
+  e_.ir.CreateCondBr(e_.call(next, e_.ir.getInt1Ty(), arguments), step, last);
   e_.ir.SetInsertPoint(last);
 }
 
@@ -195,7 +195,7 @@ void LaunchCode::cut_rows(const RowBlocks& blocks) {
     arguments.push_back(e_.constant(lists_.at(given)));
   for (const SymbolId cut : {blocks.request, blocks.rows, blocks.first_row, blocks.kv_len})
     arguments.push_back(e_.constant(lists_.at(cut)));
-  e_.call("mkd_cut_rows", std::move(arguments));
+  e_.call("mkd_cut_rows", arguments);
 }
 
 // Thread i loads or makes element i of every list, and also computes the extent of row i. No barrier is

@@ -54,7 +54,8 @@ class LaunchCode {
  private:
   llvm::Value* place_of(SymbolId symbol);  // index in MkStep::symbol
   // Emits `do body(); while (next(arguments));`.
-  void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
+  void each_step(const char* next, const std::vector<llvm::Value*>& arguments,
+                 const std::function<void()>& body);
   void split(const std::function<void()>& consume, const std::function<void()>& load);
   // Runs on consumer threads. Loads the step's lists to shared memory, sizes partials, cuts rows into blocks,
   // and finds the first task of each row of ragged grids.

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "frontend/defaults.h"
 #include "frontend/fields.h"
 #include "runtime/artefact/stored_matrix.h"
 #include "runtime/artefact/tensor_view.h"
@@ -51,11 +52,12 @@ bool same_content(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 }  // namespace
 
-Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, const Scope& scope,
-                                    const std::string& directory) {
+Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, const Family& family,
+                                    const Scope& scope, const std::string& directory) {
   Checkpoint checkpoint;
   checkpoint.tensors_ = tensors;
   checkpoint.directory_ = directory;
+  checkpoint.default_note_ = default_note(family, *scope.config);
   checkpoint.used_.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto [place, added] = checkpoint.by_name_.emplace(tensors[i].name, i);
@@ -103,15 +105,16 @@ Result<DType> Checkpoint::take(const std::string& weight, const std::vector<int6
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (!used_[i]) unused.push_back(tensors_[i].name);
     }
-    return error_at({directory_}, fmt::format("missing tensor \"{}\" [{}], needed by {}:{}:{}{}", name,
+    return error_at({directory_}, fmt::format("missing tensor \"{}\" [{}], needed by {}:{}:{}{}{}", name,
                                               fmt::join(shape, ", "), declared_at.file, declared_at.line,
-                                              declared_at.col, suggestion(name, unused)));
+                                              declared_at.col, suggestion(name, unused), default_note_));
   }
   const CheckpointTensor& tensor = *found;
   mark_used(name);
   if (tensor.shape != shape) {
-    return error_at({tensor.file}, fmt::format("tensor \"{}\" has shape [{}], expected [{}]", name,
-                                               fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
+    return error_at({tensor.file},
+                    fmt::format("tensor \"{}\" has shape [{}], expected [{}]{}", name,
+                                fmt::join(tensor.shape, ", "), fmt::join(shape, ", "), default_note_));
   }
   if (dtype_from_.empty()) {
     if (!is_plain(tensor.dtype)) {
@@ -205,8 +208,8 @@ Status Checkpoint::check_all_used(const Family& family, const Scope& scope) cons
     for (const std::string_view pattern : ignored) known = known || matches_glob(pattern, tensors_[i].name);
     if (known) continue;
     return error_at({tensors_[i].file},
-                    fmt::format("tensor \"{}\" [{}] has no place in the {} family", tensors_[i].name,
-                                fmt::join(tensors_[i].shape, ", "), family.name));
+                    fmt::format("tensor \"{}\" [{}] has no place in the {} family{}", tensors_[i].name,
+                                fmt::join(tensors_[i].shape, ", "), family.name, default_note_));
   }
   return {};
 }

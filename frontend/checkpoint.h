@@ -33,8 +33,8 @@ class Checkpoint {
   //
   // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
   // config's dtype. planned_dtype() says which of them are quantized.
-  static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
-                                 const std::string& directory);
+  static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Family& family,
+                                 const Scope& scope, const std::string& directory);
 
   // Checks a tensor, marks it as taken and returns its dtype. Errors: a missing tensor, another shape,
   // another dtype, a dtype that no weight can have.
@@ -75,6 +75,7 @@ class Checkpoint {
 
   std::span<const CheckpointTensor> tensors_;
   std::string directory_;
+  std::string default_note_;  // of the config (defaults.h), for errors of tensors that its integers decide
   std::map<std::string, size_t> by_name_;
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;

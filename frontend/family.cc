@@ -26,6 +26,16 @@ Status read_match(const Document& document, Family& family) {
   return {};
 }
 
+Status read_defaults(const Document& document, Family& family) {
+  MKC_TRY(defaults, optional_field(document, document.root, "defaults", Kind::kMap));
+  if (!defaults) return {};
+  MKC_TRY_STATUS(check_keys(document, *defaults, "defaults", family.model_types));
+  for (const std::string& type : defaults->keys)
+    MKC_TRY_STATUS(required_field(document, *defaults, "defaults", type, Kind::kMap));
+  family.defaults = *defaults;
+  return {};
+}
+
 Result<ParamDecl> read_param(const Document& document, const std::string& name, const Node& node) {
   const std::string what = "parameter " + name;
   MKC_TRY_STATUS(check_keys(document, node, what, {"int", "float", "bool", "string", "list", "min", "max"}));
@@ -150,12 +160,13 @@ Status read_outputs_and_ignored(const Document& document, Family& family) {
 Result<Family> read_family(Document document) {
   Family family;
   MKC_TRY_STATUS(check_keys(document, document.root, "the family",
-                            {"family", "match", "params", "only", "require", "max_context", "rope", "weights",
-                             "layers", "ops", "outputs", "ignore"}));
+                            {"family", "match", "defaults", "params", "only", "require", "max_context",
+                             "rope", "weights", "layers", "ops", "outputs", "ignore"}));
   MKC_TRY(name, required_field(document, document.root, "the family", "family", Kind::kString));
   family.name = name->string;
   family.place = name->place;
   MKC_TRY_STATUS(read_match(document, family));
+  MKC_TRY_STATUS(read_defaults(document, family));
   MKC_TRY_STATUS(required_field(document, document.root, "the family", "params", Kind::kMap));
   MKC_TRY(params, read_params(document, document.root));
   family.params = std::move(params);

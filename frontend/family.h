@@ -110,6 +110,7 @@ struct Family {
   Place place;  // the place of the name
   std::vector<std::string> architectures;
   std::vector<std::string> model_types;
+  Node defaults;  // by model type: a map of the keys that config.json may leave out
   std::vector<ParamDecl> params;
   std::vector<OnlyDecl> only;
   std::vector<Requirement> require;

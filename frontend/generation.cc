@@ -96,7 +96,7 @@ std::vector<std::string> unread_settings(const Document& document, bool samples)
   for (const Setting& setting : kSettings) {
     const Node* value = find(document.root, setting.key);
     if (value && !changes_nothing(*value, setting.neutral) && (samples || !setting.of_samples))
-      keys.push_back(setting.key);
+      keys.emplace_back(setting.key);
   }
   return keys;
 }

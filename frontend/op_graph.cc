@@ -323,7 +323,7 @@ class GraphBuilder {
 
 Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const CheckpointTensor> tensors) {
   MKC_TRY(scope, request_scope(request));
-  MKC_TRY(checkpoint, Checkpoint::open(tensors, scope, request.checkpoint));
+  MKC_TRY(checkpoint, Checkpoint::open(tensors, request.family, scope, request.checkpoint));
   return GraphBuilder(request, std::move(scope), std::move(checkpoint)).build();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "frontend/defaults.h"
 #include "frontend/fields.h"
 #include "frontend/unread_keys.h"
 
@@ -16,8 +17,9 @@ using Kind = Node::Kind;
 
 Error value_error(const Scope& scope, const Node& value, Place asked_at, const std::string& name,
                   const std::string& message) {
-  if (value.place.line != 0 && !value.path.empty()) {
-    return scope.config->error(value.place, fmt::format("{} {}", value.path, message));
+  const std::string note = default_note(value);
+  if ((value.place.line != 0 || !note.empty()) && !value.path.empty()) {
+    return scope.config->error(value.place, fmt::format("{} {}{}", value.path, message, note));
   }
   return scope.family->error(asked_at, fmt::format("{} {}", name, message));
 }
@@ -127,7 +129,7 @@ Status check_requirements(const Family& family, const Scope& scope) {
     MKC_TRY(holds, evaluate_bool(requirement.that, scope));
     if (holds) continue;
     const Node value = config_value(*scope.config, requirement.key);
-    return scope.config->error(value.place, fill_in(requirement.says, scope));
+    return scope.config->error(value.place, fill_in(requirement.says, scope) + default_note(value));
   }
   return {};
 }

@@ -39,7 +39,7 @@ Status expect(const Document& config, const Expected& expected) {
       place, fmt::format("{} is {}, expected {}", expected.key, text_of(value), fmt::join(allowed, " or ")));
 }
 
-Node list_node(std::vector<int64_t> values) {
+Node list_node(const std::vector<int64_t>& values) {
   Node node;
   node.kind = Node::Kind::kList;
   for (const int64_t value : values) node.items.push_back(int_node(value));

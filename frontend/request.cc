@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "frontend/defaults.h"
 #include "frontend/families.h"
 #include "frontend/fields.h"
 #include "frontend/json.h"
@@ -270,9 +271,9 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.checkpoint = file.checkpoint;
   MKC_TRY(config_source, read_source((std::filesystem::path(file.checkpoint) / "config.json").string()));
   MKC_TRY(config, parse_json(std::move(config_source)));
-  request.config = std::move(config);
-  MKC_TRY(family, load_family(request.config, options));
+  MKC_TRY(family, load_family(config, options));
   request.family = std::move(family);
+  request.config = with_defaults(request.family, std::move(config));
   request.target = options.target.value_or("sm_90a");
   request.kv_dtype = options.kv_dtype;
   set_schedule(request, options);

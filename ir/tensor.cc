@@ -33,7 +33,7 @@ Result<DType> parse_dtype(std::string_view s) {
   for (DType t : kDTypes)
     if (s == dtype_name(t)) return t;
   std::vector<std::string_view> names;
-  for (DType t : kDTypes) names.push_back(dtype_name(t));
+  for (DType t : kDTypes) names.emplace_back(dtype_name(t));
   return Error{fmt::format("unknown dtype '{}', expected {}", s, fmt::join(names, ", "))};
 }
 

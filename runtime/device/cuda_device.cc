@@ -85,7 +85,7 @@ class CudaDevice final : public Device {
       return s;
     if (Status s = check(driver_.module_function(&pack_, module_, "mk_pack"), "finding mk_pack"); !s.ok())
       return s;
-    const Status status = m.launches.empty() ? take_kernel(m) : take_grid_kernels(artefact);
+    Status status = m.launches.empty() ? take_kernel(m) : take_grid_kernels(artefact);
     if (!status.ok()) return status;
     loaded_ = m;
     return {};

@@ -10,7 +10,7 @@ namespace mkrt {
 
 Result<uint64_t> Device::hold(const MappedFile& file, uint64_t offset) {
   const std::span<const std::byte> bytes = file.bytes.subspan(offset);
-  const Result<uint64_t> memory = allocate(bytes.size());
+  Result<uint64_t> memory = allocate(bytes.size());
   if (!memory.ok()) return memory;
   Status status = write(memory.value(), bytes);
   if (status.ok()) status = wait_for_stream(0);

@@ -16,9 +16,9 @@ std::vector<std::string> processor_targets() {
   std::vector<std::string> targets;
   const bool avx512 = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
   if (avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi"))
-    targets.push_back("x86-64-v4");
-  if (avx512) targets.push_back("x86-64-avx512");
-  if (__builtin_cpu_supports("x86-64-v3")) targets.push_back("x86-64-v3");
+    targets.emplace_back("x86-64-v4");
+  if (avx512) targets.emplace_back("x86-64-avx512");
+  if (__builtin_cpu_supports("x86-64-v3")) targets.emplace_back("x86-64-v3");
   return targets;
 }
 

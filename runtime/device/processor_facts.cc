@@ -28,7 +28,7 @@ Registers ask(uint32_t leaf) {
 std::string registers_text(const std::vector<uint32_t>& registers) {
   std::string text(registers.size() * sizeof(uint32_t), '\0');
   std::memcpy(text.data(), registers.data(), text.size());
-  text = text.c_str();
+  text.resize(std::min(text.find('\0'), text.size()));
   const size_t begin = text.find_first_not_of(' ');
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
@@ -94,14 +94,13 @@ void find_caches(ProcessorFacts& facts) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/", cpu);
     const std::string siblings = line_of(folder + "topology/thread_siblings_list");
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
-    std::pair<int, uint64_t> greatest{0, 0};
+    std::pair<std::string, uint64_t> greatest;  // its level, of one digit, and its bytes
     std::string greatest_shared;
     for (int i = 0; i < 8; ++i) {
       const std::string cache = fmt::format("{}cache/index{}/", folder, i);
       const std::string type = line_of(cache + "type"), shared = line_of(cache + "shared_cpu_list");
       if (type != "Data" && type != "Unified") continue;
-      const std::pair found(std::atoi(line_of(cache + "level").c_str()),
-                            cache_bytes_of(line_of(cache + "size")));
+      const std::pair found(line_of(cache + "level"), cache_bytes_of(line_of(cache + "size")));
       if (shared == siblings) facts.core_cache_bytes = std::max(facts.core_cache_bytes, found.second);
       if (found > greatest) greatest = found, greatest_shared = shared;
     }

@@ -46,10 +46,12 @@ void for_each(size_t count, const std::function<void(size_t, std::vector<std::by
   };
   std::vector<std::jthread> threads;
   const size_t wanted = std::min<size_t>(count, std::thread::hardware_concurrency());
-  try {
-    while (threads.size() + 1 < wanted) threads.emplace_back(serve);
-  } catch (const std::system_error&) {
-    // The threads that there are do all the work.
+  for (bool more = true; more && threads.size() + 1 < wanted;) {
+    try {
+      threads.emplace_back(serve);
+    } catch (const std::system_error&) {
+      more = false;  // the threads that there are do all the work
+    }
   }
   serve();
 }

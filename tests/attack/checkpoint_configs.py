@@ -46,13 +46,18 @@ def windows(r, family, layers):
     return dict(sliding_window=r.choice([None, window])) if family in ("mistral", "mixtral") else {}
 
 
-def experts(r, family, layers):
+def draw(r, defaults, key, values, share=0.1):
+    """Returns one of the values, or in some cases the class's default, so that respell() may leave the key out."""
+    return defaults[key] if defaults.get(key) is not None and r.random() < share else r.choice(values)
+
+
+def experts(r, family, layers, defaults):
     """Returns the keys of experts."""
-    count = r.choice([1, 2, 4, 5, 8])
-    found = dict(num_experts_per_tok=r.randint(1, min(count, 4)))
+    count = draw(r, defaults, "num_local_experts", [1, 2, 4, 5, 8, 9])
+    found = dict(num_experts_per_tok=min(count, draw(r, defaults, "num_experts_per_tok", [1, 2, 3, 4], 0.3)))
     if family == "qwen3_moe":
         return found | dict(num_experts=count, norm_topk_prob=r.random() < 0.5, decoder_sparse_step=r.choice([1, 1, 2]),
-                            moe_intermediate_size=r.choice([8, 20, 33, 64]),
+                            moe_intermediate_size=draw(r, defaults, "moe_intermediate_size", [8, 20, 33, 64], 0.1 if count < 10 else 0),
                             mlp_only_layers=[i for i in range(layers) if r.random() < 0.25])
     return found | dict(num_local_experts=count) if family in ("mixtral", "gpt_oss") else {}
 
@@ -67,20 +72,35 @@ def biases(r, family):
     return found
 
 
-def random_config(r, family):
-    """Returns the keyword arguments of the family's config."""
-    kv, group, layers = r.choice([1, 1, 2, 3, 5, 8]), r.choice([1, 2, 3, 4, 7, 8]), r.randint(1, 4)
-    heads, head_dim = kv * group, r.choice([6, 8, 10, 16, 18, 24, 64, 128])
+def random_config(r, family, defaults):
+    """Returns the keyword arguments of the family's config. `defaults` are those of its class."""
+    kv = draw(r, defaults, "num_key_value_heads", [1, 1, 2, 3, 5, 8])
+    heads = kv * (r.choice([1, 2, 3, 4, 7, 8]) if kv < 10 else 1)
+    if r.random() < 0.15 and defaults["num_attention_heads"] % kv == 0:
+        heads = defaults["num_attention_heads"]
+    layers = draw(r, defaults, "num_hidden_layers", [1, 2, 3, 4], 0.02)
+    head_dim = draw(r, defaults, "head_dim", [6, 8, 10, 16, 18, 24, 64, 128])
     if heads * head_dim > 640:
-        head_dim = 16
+        head_dim = 16 if heads < 70 else 6
     # Llama's and Qwen2's heads follow from the hidden size.
     hidden = heads * head_dim if family in ("llama", "qwen2") else r.choice([17, 33, 40, 56, 88, 100, 130, 200, heads * head_dim])
-    positions = r.choice([64, 100, 131, 300])
-    return dict(hidden_size=hidden, intermediate_size=r.choice([16, 33, 56, 100, 129, 260]), num_hidden_layers=layers,
-                num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, vocab_size=r.choice([37, 97, 128, 131, 257, 515]),
-                max_position_embeddings=positions, rms_norm_eps=r.choice([1e-5, 1e-6, 3e-4, 0.013]),
+    positions = draw(r, defaults, "max_position_embeddings", [64, 100, 131, 300])
+    of_experts = experts(r, family, layers, defaults)
+    ffn = draw(r, defaults, "intermediate_size", [16, 33, 56, 100, 129, 260], 0 if of_experts else 0.02)
+    return dict(hidden_size=hidden, intermediate_size=ffn, num_hidden_layers=layers,
+                num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, max_position_embeddings=positions,
+                vocab_size=draw(r, defaults, "vocab_size", [37, 97, 128, 131, 257, 515], 0.02 if hidden < 64 else 0),
+                rms_norm_eps=r.choice([1e-5, 1e-6, 3e-4, 0.013]),
                 bos_token_id=None, eos_token_id=None, pad_token_id=None, tie_word_embeddings=r.random() < 0.4,
-                rope_parameters=rope(r, family, positions)) | windows(r, family, layers) | experts(r, family, layers) | biases(r, family)
+                rope_parameters=rope(r, family, positions)) | windows(r, family, layers) | of_experts | biases(r, family)
+
+
+def coded_widths(r, family):
+    """Returns the widths of a config whose matrices all formats of mkc quantize divide."""
+    heads, kv, head_dim = r.choice([(2, 1, 64), (4, 2, 32), (8, 8, 16), (2, 2, 128), (8, 2, 32)])
+    hidden = heads * head_dim if family in ("llama", "qwen2") else r.choice([128, 256])
+    return dict(hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim,
+                intermediate_size=r.choice([128, 256, 384])) | (dict(moe_intermediate_size=r.choice([128, 256])) if family == "qwen3_moe" else {})
 
 
 def longest(config):
@@ -121,13 +141,15 @@ def respell(r, path, defaults):
             del config[key]
     if r.random() < 0.2:
         del config["architectures"]
-    if config.get("num_key_value_heads") == heads and config["model_type"] in ("llama", "seed_oss"):
+    if config.get("num_key_value_heads") == heads and config["model_type"] in ("llama", "seed_oss", "qwen2", "qwen3"):
         config["num_key_value_heads"] = None
     if config.get("head_dim", 0) * heads == hidden and r.random() < 0.3:
         if config["model_type"] in ("llama", "mistral", "mixtral", "seed_oss"):
             config["head_dim"] = None
         elif config["model_type"] in ("qwen2", "qwen3_moe"):
             del config["head_dim"]
+    if r.random() < 0.2 and "num_local_experts" in config:
+        config["num_experts"] = config.pop("num_local_experts")  # its other name
     for key, values in IDLE.items():
         if key not in config and r.random() < 0.2:
             config[key] = r.choice(values)

@@ -204,7 +204,7 @@ class CommandTest(Command):
                 code, _, err = self.mkc("compile", self.checkpoint(config=edit), "--emit", "ptx")
                 self.assertEqual(code, 1, err)
                 self.assertIn(key, err)
-                self.assertIn("model/config.json:", err)
+                self.assertIn("model/config.json", err)
         folder = self.checkpoint()
         for text in ("{", "[" * 100000, '{"a": 1, "a": 2}', "\xff", ""):
             (folder / "config.json").write_bytes(text.encode("latin-1"))

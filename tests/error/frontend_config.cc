@@ -33,9 +33,58 @@ TEST_CASE("absurd and mistyped config values are refused at their key") {
         kFile + ":11:3: error: rms_norm_eps is true, expected a float");
 }
 
-TEST_CASE("missing config keys are named with the place that needs them") {
-  CHECK(changed("  \"vocab_size\": 100", "  \"x\": 0") ==
-        kFile + ": error: missing key \"vocab_size\", needed by models/llama.yaml:8:19");
+// Returns the error for the Llama config with one change of its text and one of its family's file.
+std::string with_family(const std::string& from, const std::string& to, const std::string& in_family,
+                        const std::string& for_family) {
+  const auto llama = read_source(MKC_SOURCE_DIR "/models/llama.yaml");
+  REQUIRE(llama.ok());
+  const TempDir dir;
+  ModelOptions options;
+  options.family = dir.write("f.yaml", edited(llama.value().text, in_family, for_family));
+  return headline(graph_of(edited(llama_config(), from, to), options));
+}
+
+TEST_CASE("missing config keys without a default are named with the place that needs them") {
+  CHECK(with_family("  \"vocab_size\": 100", "  \"x\": 0", "llama: {vocab_size: 32000, ", "llama: {") ==
+        kFile + ": error: missing key \"vocab_size\", needed by DIR/f.yaml:16:19");
+  CHECK(changed("\"num_hidden_layers\": 1", "\"num_hidden_layers\": null") ==
+        kFile + ":9:3: error: num_hidden_layers is null, expected an int");
+  CHECK(changed("\"hidden_act\": \"silu\"", "\"hidden_act\": null")
+            .starts_with(kFile + ":4:3: error: hidden_act is null, the llama family supports "));
+}
+
+TEST_CASE("errors about a missing key's default say that it is one") {
+  CHECK(changed("\"num_attention_heads\": 4,\n  \"num_hidden_layers\": 1,\n  \"num_key_value_heads\": 2",
+                "\"head_dim\": 8,\n  \"num_key_value_heads\": 3") ==
+        kFile +
+            ": error: num_attention_heads is 32, expected a multiple of num_key_value_heads 3; the key is "
+            "missing, and 32 is its default");
+  CHECK(with_family("  \"vocab_size\": 100", "  \"x\": 0", "vocab_size: 32000", "vocab_size: 0") ==
+        kFile + ": error: vocab_size is 0, expected at least 1; the key is missing, and 0 is its default");
+  const auto graph = graph_of(llama_config());
+  REQUIRE(graph.ok());
+  const auto tensors = checkpoint_of(graph.value());
+  const auto with_tensors = [&](const std::string& from, const std::string& to) {
+    return headline(graph_of(edited(llama_config(), from, to), {}, tensors));
+  };
+  const std::string missing = "; missing in DIR/config.json, with defaults: ";
+  CHECK(with_tensors("  \"vocab_size\": 100", "  \"x\": 0")
+            .ends_with("has shape [100, 32], expected [32000, 32]" + missing + "vocab_size 32000"));
+  CHECK(with_tensors("  \"num_hidden_layers\": 1,\n", "")
+            .ends_with("missing tensor \"model.layers.1.input_layernorm.weight\" [32], needed by "
+                       "models/llama.yaml:66:5" +
+                       missing + "num_hidden_layers 32"));
+}
+
+TEST_CASE("a family's defaults are maps by its model types") {
+  const auto defaults = [](const std::string& text) {
+    return with_family("\"hidden_act\"", "\"hidden_act\"", "\nparams:", "\n  " + text + "\nparams:");
+  };
+  CHECK(defaults("").empty());
+  CHECK(defaults("lama: {}").ends_with("error: unknown key \"lama\" in defaults, did you mean \"llama\"?"));
+  CHECK(
+      with_family("\"hidden_act\"", "\"hidden_act\"", "\ndefaults:\n", "\nx:\n").find("unknown key \"x\"") !=
+      std::string::npos);
 }
 
 TEST_CASE("what changes the computation and is not implemented is refused") {
@@ -213,7 +262,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
             "\"dynamic\", "
             "\"llama3\" or \"yarn\"");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:44:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:51:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
         kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
@@ -227,7 +276,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
                 "\"hidden_act\"") ==
         kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:44:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:51:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");

@@ -34,8 +34,11 @@ TEST_CASE("absurd and mistyped values of experts are refused at their key") {
         kFile + ":14:3: error: num_experts is 0, expected at least 1");
   CHECK(changed("\"num_experts\": 4", "\"num_experts\": 513") ==
         kFile + ":14:3: error: num_experts is 513, expected at most 512");
-  CHECK(changed("\"num_experts\": 4", "\"experts\": 4") ==
-        kFile + ": error: missing key \"num_experts\", needed by models/qwen3_moe.yaml:16:20");
+  CHECK(
+      changed("\"num_experts\": 4,\n  \"num_experts_per_tok\": 2", "\"num_experts\": 4") ==
+      kFile +
+          ": error: num_experts_per_tok is 8, expected at most the 4 experts there are; the key is missing, "
+          "and 8 is its default");
   CHECK(changed("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5") ==
         kFile + ":15:3: error: num_experts_per_tok is 5, expected at most the 4 experts there are");
   CHECK(changed("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 17") ==
@@ -60,7 +63,7 @@ TEST_CASE("absurd and mistyped values of experts are refused at their key") {
 TEST_CASE("a missing, misshapen or mistyped tensor of one expert is named") {
   CHECK(with_expert(2, [](CheckpointTensor& t) { t.name = "model.layers.0.mlp.experts.7.up_proj.weight"; }) ==
         "DIR: error: missing tensor \"model.layers.0.mlp.experts.2.up_proj.weight\" [24, 32], needed by "
-        "models/qwen3_moe.yaml:86:5, did you mean \"model.layers.0.mlp.experts.7.up_proj.weight\"?");
+        "models/qwen3_moe.yaml:93:5, did you mean \"model.layers.0.mlp.experts.7.up_proj.weight\"?");
   CHECK(
       with_expert(3, [](CheckpointTensor& t) { t.shape = {24, 31}; }) ==
       "model.safetensors: error: tensor \"model.layers.0.mlp.experts.3.up_proj.weight\" has shape [24, 31], "
@@ -80,9 +83,9 @@ TEST_CASE("a family's stacked weight has both a stack and the expert's place in 
     return headline(read_family(document.value()));
   };
   CHECK(error_of("w2.weight\", stack: experts,", "w2.weight\",") ==
-        "f.yaml:73:25: error: weight e_down has {e} without a stack");
+        "f.yaml:79:25: error: weight e_down has {e} without a stack");
   CHECK(error_of("{e}.w2.weight\"", "0.w2.weight\"") ==
-        "f.yaml:73:25: error: weight e_down has a stack without {e}");
+        "f.yaml:79:25: error: weight e_down has a stack without {e}");
 }
 
 TEST_CASE(

@@ -31,7 +31,7 @@ Result<SquareSums> write_quantized(const Shard& shard, const ShardSource& source
   const uint64_t cols = rows_of(*source.tensor).cols;
   const auto at = [&](Role role) { return offsets[static_cast<size_t>(role)]; };
   const RowsSink sink = [&](uint64_t first, const QuantizedRows& rows) {
-    const Status codes =
+    Status codes =
         file.write(std::as_bytes(std::span(rows.codes)), at(Role::kCodes) + first * cols * format.bits / 8);
     if (!codes.ok()) return codes;
     const uint64_t scale = first / format.block_rows * format.blocks(cols);

@@ -150,8 +150,8 @@ std::optional<ApiError> read_tokenize(const std::string& text, ApiRequest& reque
   if (auto error = parse_body(text, body)) return error;
   const bool is_chat = is_given(body, "messages");
   if (is_chat) chat_of(request);
-  const auto error = is_chat ? read_fields(body, {kFields, kTemplateFields}, {}, request)
-                             : read_fields(body, {kFields}, {}, request);
+  auto error = is_chat ? read_fields(body, {kFields, kTemplateFields}, {}, request)
+                       : read_fields(body, {kFields}, {}, request);
   if (error) return error;
   if (is_chat == !request.prompts.empty())
     return ApiError{.message = fmt::format("prompt: found {} of prompt and messages, expected one of them",

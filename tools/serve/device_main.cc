@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
+#include <charconv>
 #include <csignal>
-#include <cstdio>
 
 #include "tools/serve/device_wire.h"
 
@@ -41,8 +41,11 @@ struct Responder {
 
 Result<DeviceLink> open_device_link(const std::string& text) {
   DeviceLink::Ends ends;
-  char more = 0;
-  if (std::sscanf(text.c_str(), "%d,%d%c", &ends.socket, &ends.memory, &more) != 2)
+  const char* const last = text.data() + text.size();
+  const auto [comma, wrong_socket] = std::from_chars(text.data(), last, ends.socket);
+  const bool has_two = wrong_socket == std::errc() && comma != last && *comma == ',';
+  const auto [end, wrong_memory] = std::from_chars(has_two ? comma + 1 : last, last, ends.memory);
+  if (!has_two || wrong_memory != std::errc() || end != last)
     return Error{fmt::format("--device-link: error: found {}, expected two file descriptors", text)};
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // its handler removes temporary files
   return DeviceLink::open(ends);

@@ -125,7 +125,8 @@ constexpr Field kFields[] = {
 };
 
 bool is_empty(const json& value) {
-  return (value.is_structured() || value.is_string()) && (value.empty() || value == "");
+  return value.is_string() ? value.get_ref<const std::string&>().empty()
+                           : value.is_structured() && value.empty();
 }
 bool is_false(const json& value) {
   return value == false;

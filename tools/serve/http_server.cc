@@ -135,12 +135,12 @@ void HttpServer::offload(std::function<std::function<void()>()> work) {
   });
 }
 
-void HttpServer::every(std::chrono::milliseconds period, std::function<void()> function) {
+void HttpServer::every(std::chrono::milliseconds period, const std::function<void()>& function) {
   state_->timers.push_back(std::make_unique<asio::steady_timer>(state_->context));
   state_->repeat(*state_->timers.back(), period, function);
 }
 
-void HttpServer::on_signal(std::function<void(int)> function) {
+void HttpServer::on_signal(const std::function<void(int)>& function) {
   error_code failed;
   for (const int signal : {SIGINT, SIGTERM}) state_->signals.add(signal, failed);
   state_->wait_for_signal(function);

@@ -93,9 +93,9 @@ class HttpServer {
   // Runs `work` on another thread, and then the function that it returns on the server's thread.
   void offload(std::function<std::function<void()>()> work);
   // Calls a function again and again, until the server stops.
-  void every(std::chrono::milliseconds period, std::function<void()> function);
+  void every(std::chrono::milliseconds period, const std::function<void()>& function);
   // Calls a function for each SIGINT and SIGTERM.
-  void on_signal(std::function<void(int)> function);
+  void on_signal(const std::function<void(int)>& function);
 
   // Tells whether a request awaits its answer or a part of it.
   bool busy() const;

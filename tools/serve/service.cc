@@ -107,47 +107,47 @@ std::optional<ApiError> detokenize_body(const ServedModel& model, const std::str
 struct Service::Route {
   std::string_view method, path;
   bool open, needs_model;
-  void (*handle)(Service&, const ExchangePtr&, HttpRequest);
+  void (*handle)(Service&, const ExchangePtr&, HttpRequest&&);
 };
 
 const std::vector<Service::Route>& Service::routes() {
   static const std::vector<Route> all = {
-      {"GET", "/health", true, false, [](Service& s, const ExchangePtr& e, HttpRequest) { s.health(e); }},
+      {"GET", "/health", true, false, [](Service& s, const ExchangePtr& e, HttpRequest&&) { s.health(e); }},
       {"GET", "/version", true, false,
-       [](Service& s, const ExchangePtr& e, HttpRequest) {
+       [](Service& s, const ExchangePtr& e, HttpRequest&&) {
          reply_json(e, {{"version", s.options_.version}});
        }},
       {"GET", "/metrics", true, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest) {
+       [](Service& s, const ExchangePtr& e, HttpRequest&&) {
          e->reply(
              {200, metrics_text(s.metrics_, s.model_->name), "text/plain; version=0.0.4; charset=utf-8"});
        }},
       {"GET", "/v1/models", false, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest) { reply_json(e, models_json(*s.model_)); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&&) { reply_json(e, models_json(*s.model_)); }},
       {"POST", "/v1/chat/completions", false, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.generate(e, std::move(r)); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&& r) { s.generate(e, std::move(r)); }},
       {"POST", "/v1/completions", false, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.generate(e, std::move(r)); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&& r) { s.generate(e, std::move(r)); }},
       {"POST", "/tokenize", false, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.tokenize(e, std::move(r)); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&& r) { s.tokenize(e, std::move(r)); }},
       {"POST", "/detokenize", false, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.tokenize(e, std::move(r)); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&& r) { s.tokenize(e, std::move(r)); }},
       {"GET", "/debug/state", false, false,
-       [](Service& s, const ExchangePtr& e, HttpRequest) { s.state(e); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&&) { s.state(e); }},
       {"GET", "/debug/step", false, true,
-       [](Service& s, const ExchangePtr& e, HttpRequest) { s.last_launch(e); }},
+       [](Service& s, const ExchangePtr& e, HttpRequest&&) { s.last_launch(e); }},
   };
   return all;
 }
 
 // Returns the route of a request, or null. `allowed` becomes the method of the path, if there is such a path.
 const Service::Route* Service::find_route(const HttpRequest& request, std::string& allowed) {
-  static const Route web_page = {"GET", "", true, false, [](Service&, const ExchangePtr& e, HttpRequest r) {
+  static const Route web_page = {"GET", "", true, false, [](Service&, const ExchangePtr& e, HttpRequest&& r) {
                                    reply_file(e, *find_web_file(r.path));
                                  }};
   static const Route model = {
       "GET", kModelPath, false, true,
-      [](Service& s, const ExchangePtr& e, HttpRequest r) { reply_model(e, *s.model_, r.path); }};
+      [](Service& s, const ExchangePtr& e, HttpRequest&& r) { reply_model(e, *s.model_, r.path); }};
   const auto known = std::ranges::find(routes(), request.path, &Route::path);
   const Route* route = known != routes().end()                ? &*known
                        : request.path.starts_with(kModelPath) ? &model
@@ -240,7 +240,7 @@ void Service::last_launch(const ExchangePtr& exchange) {
                                   .message = "the kernel is not traced: start mkc serve with --trace-steps",
                                   .type = "not_found_error",
                                   .code = "not_traced"});
-  loop_->between_launches([this, exchange, model = model_]() mutable {
+  loop_->between_launches([this, exchange = exchange, model = model_]() mutable {
     auto trace = std::make_shared<mkrt::Result<std::string>>(model->read_trace());
     // The exchange belongs to the server's thread, and ends there.
     server_->post([exchange = std::move(exchange), trace = std::move(trace)] {

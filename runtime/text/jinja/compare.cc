@@ -203,10 +203,11 @@ bool compare(Arena& arena, Operator op, const Value& left, const Value& right) {
     case Operator::kLess:
       return less(arena, left, right);
     case Operator::kGreater:
-      return less(arena, right, left);
+      return less(arena, right, left);  // NOLINT(readability-suspicious-call-argument): a > b is b < a
     case Operator::kLessEqual:
       return less(arena, left, right) || equals(arena, left, right);
     case Operator::kGreaterEqual:
+      // NOLINTNEXTLINE(readability-suspicious-call-argument): a > b is b < a
       return less(arena, right, left) || equals(arena, left, right);
     case Operator::kIn:
       return contains(arena, right, left);

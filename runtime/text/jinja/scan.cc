@@ -119,11 +119,11 @@ void append_escaped(char32_t code_point, uint32_t line, std::string& text) {
 // Reads the digits of \x, \u and \U, whose number the letter gives. Returns their count.
 size_t unescape_hex(std::string_view digits_text, char letter, uint32_t line, std::string& text) {
   const size_t count = letter == 'x' ? 2 : letter == 'u' ? 4 : 8;
-  if (digits_text.size() < count || digits(digits_text.substr(0, count), 0, 16) != count ||
-      digits_text.substr(0, count).find('_') != digits_text.npos)
+  const std::string_view number = digits_text.substr(0, count);
+  if (number.size() < count || digits(number, 0, 16) != count || number.find('_') != number.npos)
     fail_at(line, "the escape \\{} needs {} hexadecimal digits", letter, count);
   uint32_t code_point = 0;
-  std::from_chars(digits_text.data(), digits_text.data() + count, code_point, 16);
+  std::from_chars(number.begin(), number.end(), code_point, 16);
   append_escaped(code_point, line, text);
   return count;
 }

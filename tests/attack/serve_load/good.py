@@ -20,6 +20,11 @@ class Good:
     echoes: list  # text before the answer of each prompt
     n: int
 
+    @property
+    def scored(self):
+        """The answer has the log-probabilities of the prompts, too."""
+        return "echo" in self.body and "logprobs" in self.body
+
     def lines(self):
         """The lines of a batch file that run each choice alone."""
         keys = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "logit_bias", "presence_penalty",
@@ -29,13 +34,20 @@ class Good:
             line["logprobs"] = self.body["top_logprobs"] if self.path == CHAT else self.body["logprobs"]
         for prompt in self.prompts:
             for j in range(self.n):
-                yield {**line, "prompt_ids": prompt, "max_new_tokens": self.body["max_tokens"], "seed": self.body["seed"] + j}
+                yield {**line, "prompt_ids": prompt, "max_new_tokens": max(1, self.body["max_tokens"]), "seed": self.body["seed"] + j}
+
+    def scoring_lines(self):
+        """The lines of a batch file that give each token of the prompts from the second on, behind those before it."""
+        for prompt in self.prompts if self.scored else ():
+            for i in range(1, len(prompt)):
+                yield {"prompt_ids": prompt[:i], "allowed_token_ids": [prompt[i]], "max_new_tokens": 1, "logprobs": self.body["logprobs"]}
 
 
 class Maker:
-    """Makes requests for a model of `vocab` ids. The ids of texts come from elsewhere."""
+    """Makes requests for a model of `vocab` ids. The ids of texts come from elsewhere, and so does the text of ids."""
 
-    def __init__(self, ids_of, vocab):
+    def __init__(self, ids_of, text_of, vocab):
+        self.text_of = text_of
         self.stories = [(text, ids_of(text)) for text in STORIES]
         self.chats = [(text, ids_of(f"user: {text}\nassistant:")) for text in CHATS]
         self.vocab = vocab
@@ -69,10 +81,15 @@ class Maker:
         body["prompt"] = found[0][0] if len(found) == 1 else [text if text is not None else ids for ids, _, text in found]
         if len(found) == 2 and len({text is None for *_, text in found}) == 2:  # a list is of one kind
             found, body["prompt"] = found[:1], found[0][0]
-        echo = rng.random() < 0.1 and "logprobs" not in body and all(text for *_, text in found)
-        if echo:
+        if rng.random() < 0.1:
             body["echo"] = True
-        return Good(COMPLETIONS, body, [ids for _, ids, _ in found], [text if echo else "" for *_, text in found], n)
+            if rng.random() < 0.5:
+                body.setdefault("logprobs", rng.choice([0, 1, 5]))
+            if rng.random() < 0.5:
+                body["max_tokens"] = 0
+                body.pop("min_tokens", None)
+        echoes = [self.text_of(ids) if text is None else text for _, ids, text in found] if "echo" in body else [""] * len(found)
+        return Good(COMPLETIONS, body, [ids for _, ids, _ in found], echoes, n)
 
 
 def sampling(rng, vocab):

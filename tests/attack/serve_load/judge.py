@@ -13,8 +13,8 @@ def logprobs_of(choice, chat):
     """Returns each token's log-probability and all that stand beside it, in the form of solo.logprob_of()."""
     for token in choice["logprobs"]:
         value = token["logprob"] if chat else token[1]
-        top = [t["logprob"] for t in token["top_logprobs"]] if chat else token[2].values()
-        yield value, sorted({value, *top})
+        top = [t["logprob"] for t in token["top_logprobs"]] if chat else (token[2] or {}).values()
+        yield value, sorted({value, *top} - {None})
 
 
 def found_in(choices, usage, chat):
@@ -32,6 +32,8 @@ def difference(request, stream, body, expected):
     cached = usage["prompt_tokens_details"]["cached_tokens"]
     if not 0 <= cached < usage["prompt_tokens"]:
         return f"{cached} cached tokens of {usage['prompt_tokens']}"
+    if request.scored and cached:
+        return f"{cached} cached tokens of a prompt with log-probabilities"
     return None if found == expected else f"found {found}, expected {expected}"
 
 

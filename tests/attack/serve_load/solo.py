@@ -61,8 +61,32 @@ def first_stop(text, begin, stops):
     return min(found) if found else None
 
 
+class Scores:
+    """The log-probabilities of prompts' tokens. Many prompts have the same beginnings, and each is run once."""
+
+    def __init__(self):
+        self.known = {}
+
+    @staticmethod
+    def key(line):
+        return (*line["prompt_ids"], *line["allowed_token_ids"], line["logprobs"])
+
+    def add(self, requests, alone, folder):
+        lines = {self.key(line): line for request in requests for line in request.scoring_lines()}
+        lines = {key: line for key, line in lines.items() if key not in self.known}
+        answers = alone.alone(lines.values(), folder) if lines else []
+        self.known.update({key: logprob_of(answer["logprobs"][0]) for key, answer in zip(lines, answers, strict=True)})
+
+    def of(self, request, prompt):
+        """Returns what stands beside the prompt's tokens in the form of logprob_of(). The first has nothing."""
+        number = request.body["logprobs"]
+        return [(None, []), *(self.known[(*prompt[:i + 1], number)] for i in range(1, len(prompt)))]
+
+
 def choice_of(answer, body, vocabulary, echo):
     """Returns a choice as the server must answer it, and its number of tokens."""
+    if body["max_tokens"] == 0:  # the one token that mkc run makes is none of the answer
+        return {"text": echo, "finish_reason": "length", "stop_reason": None, "logprobs": []}, 0
     ids, keep = answer["new_ids"], body.get("include_stop_str_in_output", False)
     own_stop = next((k for k, i in enumerate(ids) if i in body.get("stop_token_ids", [])), None)
     ended_by = "stop" if own_stop is not None else answer["finish_reason"]
@@ -89,8 +113,11 @@ def logprob_of(sample):
     return sample["logprob"], sorted({sample["logprob"], *(top["logprob"] for top in sample["top"])})
 
 
-def expected_answer(request, answers, vocabulary):
+def expected_answer(request, answers, vocabulary, scores):
     """Returns the choices and the usage of a request."""
     choices = [choice_of(a, request.body, vocabulary, request.echoes[i // request.n]) for i, a in enumerate(answers)]
+    for i, (choice, _) in enumerate(choices):
+        if request.scored:
+            choice["logprobs"] = scores.of(request, request.prompts[i // request.n]) + choice["logprobs"]
     return {"choices": [choice for choice, _ in choices],
             "usage": (sum(map(len, request.prompts)), sum(taken for _, taken in choices))}

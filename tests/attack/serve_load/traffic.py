@@ -65,7 +65,7 @@ class Traffic:
         self.server, self.counts, self.find = server, counts, find
 
     def count(self, key, by=1):
-        self.counts[key] += by
+        self.counts[key] = self.counts.get(key, 0) + by  # reports of earlier forms lack some keys
 
     def is_quiet(self):
         return is_quiet(self.server)
@@ -137,6 +137,8 @@ class Traffic:
             self.count("streams" if job.stream else "whole")
             self.count("choices", len(job.expected["choices"]))
             self.count("tokens", job.expected["usage"][1])
+            if job.good.scored:
+                self.count("scored tokens", job.good.n * sum(len(prompt) - 1 for prompt in job.good.prompts))
             wrong = judge.difference(job.good, job.stream, body, job.expected)
         if wrong:
             self.find("answer", f"{wrong}: {job.good}")

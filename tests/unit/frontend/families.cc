@@ -95,6 +95,8 @@ TEST_CASE("biases of Llama and Qwen3 are on q, k, v and the output, those of See
   const std::string seed =
       edited(edited(llama, "LlamaForCausalLM", "SeedOssForCausalLM"), key, "\"model_type\": \"seed_oss\"");
   CHECK(biases(seed) == qkv);
+  // Its architecture says it, too.
+  CHECK(biases(edited(seed, "  \"model_type\": \"seed_oss\",\n", "")) == qkv);
   CHECK(biases(edited(seed, "\"seed_oss\"", "\"seed_oss\", \"attention_bias\": false")).empty());
   CHECK(biases(edited(seed, "\"seed_oss\"", "\"seed_oss\", \"attention_out_bias\": true")) == all);
   const std::vector<std::string> of_mlp{"gate_proj.bias", "up_proj.bias", "down_proj.bias"};
