@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -58,6 +59,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
     grids_.clear();
     newest_grid_ = kNone;
     newest_task_ = kNone;
+    allowed_.fill({});
     given_ = mkrt::given_of(step);
     const std::vector<int64_t> values = given_values(program().symbols, given_);
     has_requests_ = requests_.valid() && values[requests_.index] > 0;
@@ -68,9 +70,14 @@ class DeclaredRegions final : public mkrt::AccessRules {
                     bool write) override {
     if (!has_requests_ || grid >= program().grids.size()) return {};
     for (uint32_t done = 0; done < bytes;) {
-      const Touched at = touched(grid, task, count, address + done, write);
-      if (!at.error.empty()) return at.error;
-      done += std::min(at.bytes, bytes - done);
+      const uint64_t first = address + done;
+      Allowed& near = allowed_[(first / kNearBytes + task) % allowed_.size()];
+      if (!near.covers(grid, task, count, first, write)) {
+        const Touched at = touched(grid, task, count, first, write);
+        if (!at.error.empty()) return at.error;
+        near = {first, first + at.bytes, grid, task, count, write};
+      }
+      done += static_cast<uint32_t>(std::min<uint64_t>(near.end - first, bytes - done));
     }
     return {};
   }
@@ -79,6 +86,16 @@ class DeclaredRegions final : public mkrt::AccessRules {
   struct Touched {
     uint32_t bytes;
     std::string error;
+  };
+  // Allowed has bytes that tasks were found to touch rightly in this step.
+  struct Allowed {
+    uint64_t begin = 0, end = 0;
+    uint32_t grid = 0, task = 0, count = 0;
+    bool written = false;  // or else only read
+    bool covers(uint32_t of_grid, uint32_t of_task, uint32_t tasks, uint64_t address, bool write) const {
+      return begin <= address && address < end && grid == of_grid && task == of_task && count == tasks &&
+             (written || !write);
+    }
   };
   // GridValues has the symbol values and tasks with which a grid's regions are evaluated.
   struct GridValues {
@@ -216,6 +233,9 @@ class DeclaredRegions final : public mkrt::AccessRules {
   const GridValues* newest_values_ = nullptr;
   const std::vector<Box>* newest_boxes_ = nullptr;
   uint32_t last_ = 0;  // task whose region matched last
+  // Most accesses lie near an earlier one of their tasks.
+  static constexpr uint64_t kNearBytes = 256;
+  std::array<Allowed, 256> allowed_;  // by place and task: what was found last
 };
 
 }  // namespace

@@ -140,8 +140,8 @@ struct Describer {
     return out;
   }
 
-  void add_grids() {
-    const Kinds kinds = find_kinds(schedule);
+  void add_grids(Mode mode) {
+    const Kinds kinds = find_kinds(schedule, mode);
     for (GridId id : program().grids.ids()) manifest.grids.push_back(grid(id, kinds));
     for (const std::vector<Segment>& stream : schedule.streams)
       for (const Segment& s : stream)
@@ -200,7 +200,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);
   d.add_ropes();
   d.add_events();
-  d.add_grids();
+  d.add_grids(identity.mode);
   m.traced = identity.mode == Mode::kTraced;
   if (identity.mode == Mode::kKernels)
     for (GridId id : launches_of(schedule)) m.launches.push_back(id.index);

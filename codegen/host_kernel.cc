@@ -114,7 +114,7 @@ Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const H
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
   llvm::orc::JITTargetMachineBuilder builder = host_machine(options.quick);
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
-  const Kinds kinds = find_kinds(schedule);
+  const Kinds kinds = find_kinds(schedule, options.mode);
   Object object = find_or_make_object(schedule, kinds, options, *machine);
   const HostBodies* called = called_bodies(options);
   HostKernel kernel;

@@ -56,6 +56,12 @@ class Signature {
                        reads_codes(grid), waits, !grid.notifies.empty(),
                        static_cast<int>(schedule_.placements[id.index].kind));
   }
+  // Returns a text of everything that the kernel of a product or split_k_partial depends on in kernels mode.
+  std::string kernel_of(GridId id) const {
+    const TaskGrid& grid = schedule_.program.grids[id];
+    return fmt::format("{};{};rows {};parts {}", body_name(grid.body), code_of(id),
+                       expr(rows_made(schedule_.program, grid)), split_k(grid));
+  }
 
  private:
   std::string expr(const Expr& e) const { return to_string(e, symbols_, coords_); }
@@ -116,14 +122,15 @@ std::vector<std::vector<GridId>> find_codes(const Schedule& schedule, const std:
 
 }  // namespace
 
-Kinds find_kinds(const Schedule& schedule) {
+Kinds find_kinds(const Schedule& schedule, Mode mode) {
   Kinds kinds;
   const Signature signature(schedule);
   std::map<std::string, uint32_t> known;
   for (GridId id : schedule.program.grids.ids()) {
-    std::string text = signature.of(id);
-    if (const GridId inlined = inline_grid_of(schedule, id); inlined.valid())
-      text += ";runs " + signature.of(inlined);
+    const GridId inlined = inline_grid_of(schedule, id);
+    const bool by_code = mode == Mode::kKernels && !inlined.valid() && shares_code(schedule, id);
+    std::string text = by_code ? signature.kernel_of(id) : signature.of(id);
+    if (inlined.valid()) text += ";runs " + signature.of(inlined);
     const auto [at, is_new] = known.emplace(std::move(text), static_cast<uint32_t>(kinds.first.size()));
     if (is_new) kinds.first.push_back(id);
     kinds.of_grid.push_back(at->second);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "codegen/mode.h"
 #include "ir/schedule.h"
 
 namespace mkc {
@@ -25,7 +26,10 @@ struct Kinds {
 // Inline grids that notifications run must be of one kind, too.
 //
 // Kinds of product and split_k_partial grids share code if they differ only in sizes, epilogues and events.
-Kinds find_kinds(const Schedule& schedule);
+//
+// Kernels mode has no events, and parts that differ by kind are not chosen at run time. There, such grids are
+// of one kind if they also make equal rows, are split alike and run no inline grid.
+Kinds find_kinds(const Schedule& schedule, Mode mode = Mode::kMegakernel);
 
 // Returns the inline grid that a grid's notifications run, or an invalid id where there is none.
 GridId inline_grid_of(const Schedule& schedule, GridId grid);

@@ -63,7 +63,7 @@ struct GpuModule {
 
 GpuModule make_gpu_module(const Schedule& schedule, Mode mode, const Target& target) {
   GpuModule gpu{gpu_machine(target), std::make_unique<llvm::LLVMContext>(), nullptr};
-  gpu.module = make_kernel_module(*gpu.context, schedule, find_kinds(schedule), mode, target.engines,
+  gpu.module = make_kernel_module(*gpu.context, schedule, find_kinds(schedule, mode), mode, target.engines,
                                   {target.libraries});
   for (llvm::Function* kernel : kernels_of(*gpu.module)) make_kernel_entry(*kernel);
   optimise(*gpu.module, *gpu.machine);

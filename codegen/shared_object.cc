@@ -31,7 +31,7 @@ std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Sche
                                           const Target& target, llvm::TargetMachine& machine,
                                           bool quick = false) {
   std::unique_ptr<llvm::Module> module =
-      make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines,
+      make_kernel_module(context, schedule, find_kinds(schedule, mode), mode, target.engines,
                          {.names = target.libraries, .called = calls_bodies(mode, quick)});
   optimise(*module, machine, quick);
   sanitize_threads(*module);

@@ -83,7 +83,7 @@ mkrt::Artefact describe_for_emulator(const Compilation& c) {
   mkrt::Artefact artefact;
   artefact.manifest = describe(c.schedule(), identify(c));
   artefact.manifest.certificate = certify(c);
-  artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule()), c.mode);
+  artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule(), c.mode), c.mode);
   mkrt::seal(artefact);
   return artefact;
 }
@@ -132,7 +132,7 @@ Result<Target> processor_target_of(const Compilation& c) {
 GpuBuild describe_build(const Compilation& c, const Engines& engines) {
   GpuBuild build;
   build.manifest = describe(c.schedule(), identify(c, engines));
-  build.plan = make_plan(c.schedule(), find_kinds(c.schedule()), c.mode, engines);
+  build.plan = make_plan(c.schedule(), find_kinds(c.schedule(), c.mode), c.mode, engines);
   return build;
 }
 

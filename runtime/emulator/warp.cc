@@ -83,7 +83,7 @@ void join(const Lane& lane, Collective collective, uint32_t parameter, Complete 
   ++worker.stats.collectives;
   Fiber* first = &lane.fiber - lane.index;
   for (uint32_t i = 0; i < kLanes; ++i)
-    if (i != lane.index) wake(first[i]);
+    if (i != lane.index) worker.ready.push(first + i);
 }
 
 template <class Complete>

@@ -33,11 +33,24 @@ bool wake_satisfied(Worker& worker) {
   return worker.polling.size() != before;
 }
 
+// Fetches what the switches after this one touch first. The stacks of a worker's threads are larger than the
+// first cache.
+void prefetch(const ReadyQueue& ready) {
+  constexpr uint32_t kLineBytes = 64, kStackLines = 4, kFiberLines = sizeof(Fiber) / kLineBytes;
+  const auto fetch = [](const void* first, uint32_t lines) {
+    for (uint32_t i = 0; i < lines; ++i) __builtin_prefetch(static_cast<const char*>(first) + i * kLineBytes);
+  };
+  if (ready.size() > 2) fetch(ready.peek(2), kFiberLines);
+  if (ready.size() > 0) fetch(ready.peek(0)->context.sp, kStackLines);
+}
+
 Fiber* pick(Worker& worker) {
   if (worker.ready.empty()) return nullptr;
   if (worker.launch.options.seed != 0 && worker.random.below(kShuffleOneIn) == 0)
     worker.ready.promote(worker.random.below(worker.ready.size()));
-  return worker.ready.pop();
+  Fiber* next = worker.ready.pop();
+  prefetch(worker.ready);
+  return next;
 }
 
 // Leaves the running fiber. The caller has put the fiber where it will be woken from.

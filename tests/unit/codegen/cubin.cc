@@ -247,14 +247,22 @@ TEST_CASE("in kernels mode each kind is a kernel, which overlaps with the one be
     const mkrt::Manifest manifest =
         describe(schedule, {"0", "family", "c0", "5c", target, {}, -1, Mode::kKernels});
     std::set<uint32_t> kinds, placed;
-    for (const uint32_t grid : manifest.launches) kinds.insert(find_kinds(schedule).of_grid[grid]);
+    for (const uint32_t grid : manifest.launches)
+      kinds.insert(find_kinds(schedule, Mode::kKernels).of_grid[grid]);
     for (const GridId id : schedule.program.grids.ids())
       if (schedule.placements[id.index].kind != PlacementKind::kInline) placed.insert(id.index);
     CHECK(std::vector<uint32_t>(placed.begin(), placed.end()) == manifest.launches);
-    const std::vector<std::byte> plan = make_plan(schedule, find_kinds(schedule), Mode::kKernels);
+    const std::vector<std::byte> plan =
+        make_plan(schedule, find_kinds(schedule, Mode::kKernels), Mode::kKernels);
     const std::string ptx =
         add_manifest(make_ptx(schedule, Mode::kKernels, plan, find_target(target).value()), manifest);
     CHECK(count(ptx, ".entry mk_grid_") == kinds.size());
+    // Of the products, only the head has a kernel of its own, as its rows are the requests' last.
+    const std::vector<uint32_t> of_grid = find_kinds(schedule, Mode::kKernels).of_grid;
+    std::set<uint32_t> products;
+    for (const GridId id : schedule.program.grids.ids())
+      if (multiplies_in_blocks(schedule.program.grids[id])) products.insert(of_grid[id.index]);
+    CHECK(products.size() == 2);
     CHECK(count(ptx, ".entry mk_kernel") == 0);
     const bool overlaps = std::string(target) == "sm_90a";
     CHECK(count(ptx, "griddepcontrol.launch_dependents;") == (overlaps ? kinds.size() : 0));

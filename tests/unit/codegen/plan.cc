@@ -236,10 +236,10 @@ TEST_CASE("a plan is what its manifest says, in each mode and for each kind of p
       const mkrt::Manifest m = describe(s, {"1.2", "family", "c0", "5c", "sm_90a", {7}, 1, mode});
       const mkrt::Status sound = mkrt::check_manifest(m);
       REQUIRE_MESSAGE(sound.ok(), sound.error().message);
-      const mkrt::Status same = mkrt::check_plan(m, make_plan(s, find_kinds(s), mode));
+      const mkrt::Status same = mkrt::check_plan(m, make_plan(s, find_kinds(s, mode), mode));
       CHECK_MESSAGE(same.ok(), same.error().message);
       const Mode other = mode == Mode::kTraced ? Mode::kMegakernel : Mode::kTraced;
-      CHECK(!mkrt::check_plan(m, make_plan(s, find_kinds(s), other)).ok());
+      CHECK(!mkrt::check_plan(m, make_plan(s, find_kinds(s, mode), other)).ok());
     }
 }
 
