@@ -198,8 +198,8 @@ class ReportTest(Command):
         code, _, err = self.mkc("run", FIXTURE, "--workers", 3, "--device", "emulator", "--prompt-ids", 5, "--max-new-tokens", 1, "--trace", "t.json")
         self.assertEqual(code, 0, err)
         self.refuses("t.json: error: is of a qwen3 with schedule ", *report, "--workers", 2, "-o", "r.html", "--trace", "t.json")
-        folder = self.checkpoint(lambda config: config.pop("hidden_size"))
-        self.refuses("model/config.json", "report", folder, "-o", "r.html")
+        folder = self.checkpoint(lambda config: config.update(hidden_size=0))
+        self.refuses("model/config.json:", "report", folder, "-o", "r.html")
         self.refuses("model/config.json: error: ", "report", self.checkpoint(), "-o", "model/config.json")
 
 
