@@ -52,7 +52,7 @@ json summarise(const Compilation& c, const GpuBuild& build) {
   out["events"] = s.program.events.size();
   out["event_cells"] = s.event_cells;
   out["decode_tasks"] = tasks_of(s);
-  out["kinds"] = find_kinds(s).first.size();
+  out["kinds"] = find_kinds(s, c.mode).first.size();
   out["weight_bytes"] = s.weight_bytes;
   out["workspace_bytes"] = s.workspace_bytes;
   out["position_bytes"] = position_bytes(s.program);

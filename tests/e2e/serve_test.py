@@ -16,7 +16,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 from tiny import CHAT, COMPLETIONS, ENV, MKC, PROMPT, ROOT, TINY  # noqa: E402
 
-from client import LIMIT_S, Server, ServerCase, joined, whole  # noqa: E402
+from client import LIMIT_S, Server, ServerCase, at_once, joined, whole  # noqa: E402
 
 
 def serve(*options, model=TINY, env=None):
@@ -120,11 +120,7 @@ class ServeTest(ServerCase):
             else:
                 together[i] = joined(self.server.stream(COMPLETIONS, bodies[i]), False)[0][0]["text"]
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LIMIT_S)
+        at_once(64, work)
         self.assertEqual(together, alone)
 
     def test_prefix_cache(self):

@@ -257,7 +257,7 @@ TEST_CASE("in kernels mode each kind is a kernel, which overlaps with the one be
     const std::string ptx =
         add_manifest(make_ptx(schedule, Mode::kKernels, plan, find_target(target).value()), manifest);
     CHECK(count(ptx, ".entry mk_grid_") == kinds.size());
-    // Of the products, only the head has a kernel of its own, as its rows are the requests' last.
+    // The head is the only product with a kernel of its own, as its rows are the requests' last.
     const std::vector<uint32_t> of_grid = find_kinds(schedule, Mode::kKernels).of_grid;
     std::set<uint32_t> products;
     for (const GridId id : schedule.program.grids.ids())

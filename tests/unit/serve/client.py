@@ -107,6 +107,15 @@ class Server:
         self.process.stderr.close()
 
 
+def at_once(count, work):
+    """Calls work(i) for each i below a count, each on a thread of its own."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+
+
 def events_of(text):
     parts = text.split("\n\n")
     if parts.pop() != "" or not all(part.startswith("data: ") for part in parts):

@@ -5,10 +5,9 @@ import json
 import signal
 import socket
 import sys
-import threading
 import unittest
 
-from client import BODY, COMPLETIONS, LIMIT_S, LONG, FakeCase, events_of, joined
+from client import BODY, COMPLETIONS, LIMIT_S, LONG, FakeCase, at_once, events_of, joined
 
 
 class ClientsTest(FakeCase):
@@ -24,11 +23,7 @@ class ClientsTest(FakeCase):
             else:
                 together[i] = server.post(COMPLETIONS, bodies[i])[1]["choices"][0]["text"]
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LIMIT_S)
+        at_once(64, work)
         self.assertEqual(together, alone)
         self.assertEqual(server.metric("mkc_num_requests_running"), 0)
         self.assertEqual(server.metric("mkc_request_success_total", '"length"'), 128)
