@@ -272,10 +272,12 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
     e_.call("mkd_stream", {launch_.worker, operand_address(e_, call, weight->role)});
   for_each_block(call, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);
-    wait_for(id, record, tasks, first);
+    // Coordinates follow from the step's lists, so they are found before the wait.
+    const std::vector<llvm::Value*> coords = coords_of(id, tasks.first);
+    wait_for(id, record, tasks, coords, first);
     e_.call("mkd_task_ready", {launch_.worker, tasks.count});
     e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
-    run_task(call, arguments, coords_of(id, tasks.first), tasks);
+    run_task(call, arguments, coords, tasks);
   });
 }
 

@@ -96,8 +96,12 @@ class TaskCode {
   // kOwn waits belong to one task. kShared waits are the same for all tasks of a segment, and only its first
   // tasks wait. Mode kKernels has no waits, only a barrier per block of tasks.
   enum class Waits { kOwn, kShared };
-  void emit_waits(GridId id, llvm::Value* record, Waits waits, llvm::Value* task);
-  void wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first);
+  // Coords gives the coordinates of a task of a grid.
+  using Coords = std::function<std::vector<llvm::Value*>(GridId kind)>;
+  void emit_waits(GridId id, llvm::Value* record, Waits waits, const Coords& coords);
+  // `coords` are those of the first task.
+  void wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks,
+                const std::vector<llvm::Value*>& coords, llvm::Value* first);
   llvm::Value* log_of(llvm::Value* event_base, EventId event);  // first counter of the event's log
   // Calls visit(run) for each run of consecutive cells in the last dim of the notified box. `cell` is the
   // first cell of the run.

@@ -33,26 +33,31 @@ std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* 
   return {e_.ir.CreateAdd(base, cell_number(event, cell)), expect};
 }
 
-void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits, llvm::Value* task) {
+void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits, const Coords& coords) {
   for (size_t i = 0; i < grid(id).waits.size(); ++i) {
     if (grid(id).waits[i].lookup || waits_once(grid(id), grid(id).waits[i]) != (waits == Waits::kShared))
       continue;
     const std::vector<llvm::Value*> values = by_kind(id, record, [&](GridId kind) {
       const auto [counter, expect] =
-          awaited(kind, record, i, task ? coords_of(kind, task) : std::vector<llvm::Value*>());
+          awaited(kind, record, i, coords ? coords(kind) : std::vector<llvm::Value*>());
       return std::vector<llvm::Value*>{counter, expect};
     });
     e_.call("mkd_wait", {launch_.worker, values[0], values[1]});
   }
 }
 
-void TaskCode::wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first) {
+void TaskCode::wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks,
+                        const std::vector<llvm::Value*>& coords, llvm::Value* first) {
   // The barrier keeps the next tasks from overwriting scratch memory that threads still read. A wait has such
   // a barrier, too.
   if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
   if (claims(id) && placement(id) == PlacementKind::kReady) return;
-  for_each_task(tasks, [&](llvm::Value* task) { emit_waits(id, record, Waits::kOwn, task); });
-  e_.if_then(first, [&] { emit_waits(id, record, Waits::kShared, nullptr); });
+  const bool one_kind = code_of(id).size() == 1;
+  for_each_task(tasks, [&](llvm::Value* task) {
+    emit_waits(id, record, Waits::kOwn,
+               [&](GridId kind) { return one_kind && task == tasks.first ? coords : coords_of(kind, task); });
+  });
+  e_.if_then(first, [&] { emit_waits(id, record, Waits::kShared, {}); });
 }
 
 void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {

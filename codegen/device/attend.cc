@@ -10,42 +10,46 @@ namespace mk {
 
 namespace {
 
-// Place is where a vector goes: to the cache, and to shared memory if this task reads it there later.
+// Place is where a vector goes: to the cache, or to shared memory if the task keeps it there (keeps_fresh()).
 template <class C>
 struct Place {
   AS1 char* cache;
   AS3 char* fresh;
   bool keeps_fresh;
   MK_INLINE void store(u32 i, f32 value) const {
-    C::store(cache + i * C::bytes, value);
-    if (keeps_fresh) C::store(fresh + i * C::bytes, value);
+    if (keeps_fresh)
+      C::store(fresh + i * C::bytes, value);
+    else
+      C::store(cache + i * C::bytes, value);
   }
 };
 
-// rope_of() is the row of the rope table for a token. Without a rotation it is null.
-MK_INLINE AS1 const f32* rope_of(const AttendArgs& a, u32 token) {
-  return a.rotated ? a.rope + (u64)a.positions[token] * a.head_dim : nullptr;
+// rope_of() is the row of the rope table for a position. Without a rotation it is null. A row's position
+// follows from its request's lists, which are in shared memory.
+MK_INLINE AS1 const f32* rope_of(const AttendArgs& a, u32 position) {
+  return a.rotated ? a.rope + (u64)position * a.head_dim : nullptr;
 }
 
-// write_cache() rotates and stores the keys, and stores the values, of the block's rows at positions [begin,
-// end). The last warps begin, because the first ones have queries.
+// put_new_rows() rotates the keys, and stores keys and values of the block's rows at positions [begin, end).
+// The last warps begin, because the first ones have queries.
 //
 // Rows share values, and a weight of 0 does not hide a value that is not finite. A value that is not finite
 // is stored as 0, and its key as NaN. The NaN reaches the rows that see the position, and no others.
 template <class C>
-MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
+MK_INLINE void put_new_rows(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
   const AttendScratch s(w);
   const f32 k_scale = kScaled<C> ? a.cache.k_scale[r.head] : 1;
   const f32 v_scale = kScaled<C> ? a.cache.v_scale[r.head] : 1;
+  const bool keeps = keeps_fresh<C>(a, r);
   for (u32 row = kConsumerWarps - 1 - w.warp(); row < r.count; row += kConsumerWarps) {
     const u32 position = r.fresh() + row, token = r.first + row;
     if (position < begin || position >= end) continue;
-    const u64 offset = r.offset_of(a.cache, position), of_head = (token * a.kv_heads + r.head) * a.head_dim;
-    const bool keeps = keeps_fresh<C>(a, r);
+    const u64 offset = keeps ? 0 : r.offset_of(a.cache, position),
+              of_head = (token * a.kv_heads + r.head) * a.head_dim;
     const Place<C> key{a.cache.k + offset, s.fresh, keeps},
         value{a.cache.v + offset, s.fresh + AttendScratch::kFreshBytes, keeps};
     const HeadPairs v(w, a.v + of_head, a.head_dim);
-    rotate_head(w, a.k + of_head, a.k_norm, a.k_eps, a.rotated, rope_of(a, token), a.head_dim,
+    rotate_head(w, a.k + of_head, a.k_norm, a.k_eps, a.rotated, rope_of(a, position), a.head_dim,
                 [&](u32 i, f32 element) { key.store(i, element / k_scale); });
     bool finite = true;
     const auto store = [&](u32 i, f32 element) {
@@ -64,13 +68,31 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, 
   }
 }
 
+// keep_fresh_rows() copies the key and value that put_new_rows() has kept in shared memory to the cache. One
+// warp, which has put them there, copies them behind the work that others wait for.
+template <class C>
+MK_INLINE void keep_fresh_rows(const Worker& w, const AttendArgs& a, const Rows& r) {
+  if (w.warp() != kConsumerWarps - 1) return;
+  mk_warp_sync();
+  const AttendScratch s(w);
+  const u32 chunks = a.head_dim * C::bytes / kChunkBytes;
+  const u64 offset = r.offset_of(a.cache, r.fresh());
+  for (u32 i = w.lane(); i < 2 * chunks; i += kWarpLanes) {
+    const bool of_value = i >= chunks;
+    const u32 byte = (of_value ? i - chunks : i) * kChunkBytes;
+    *(AS1 u32x4*)((of_value ? a.cache.v : a.cache.k) + offset + byte) =
+        *(AS3 const u32x4*)(s.fresh + (of_value ? AttendScratch::kFreshBytes : 0) + byte);
+  }
+}
+
 template <class Form>
 MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, const QueryTile& b,
                            AS3 char* q) {
   for (u32 row = w.warp(); row < b.count; row += kConsumerWarps) {
     const u32 token = r.first + b.token(row), q_head = r.head * b.group + b.head(row);
     rotate_head(w, a.q + (token * a.heads + q_head) * a.head_dim, a.q_norm, a.q_eps, a.rotated,
-                rope_of(a, token), a.head_dim, [&](u32 i, f32 value) { Form::put_query(q, row, i, value); });
+                rope_of(a, b.fresh + b.token(row)), a.head_dim,
+                [&](u32 i, f32 value) { Form::put_query(q, row, i, value); });
     Form::end_query(w, q, row, a.head_dim);
   }
 }
@@ -158,16 +180,19 @@ MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u
   launder_thread(w);
   const Rows r(a, row_block, head);
   const KvTile kv_tile(a, r, partial, kv_tile_of_partial);
-  if (query_tile == 0 && r.written_by_attend(a))
-    write_cache<C>(w, a, r, kv_tile.begin, kv_tile.begin + kKvTile);
+  const u32 end = kv_tile.begin + kKvTile;
+  const bool writes = query_tile == 0 && r.written_by_attend(a);
+  if (writes) put_new_rows<C>(w, a, r, kv_tile.begin, end);
   const QueryTile b(a, r, query_tile * Form::kRows, Form::kRows);
-  if (b.sees(kv_tile.begin, kv_tile.begin + kKvTile)) attend_query_tile<C, Form>(w, a, r, b, kv_tile);
+  if (b.sees(kv_tile.begin, end)) attend_query_tile<C, Form>(w, a, r, b, kv_tile);
+  if (writes && keeps_fresh<C>(a, r) && r.fresh() >= kv_tile.begin && r.fresh() < end)
+    keep_fresh_rows<C>(w, a, r);
 }
 
 template <class C>
 MK_INLINE void append(Worker& w, const AttendArgs& a, u32 head, u32 row_block) {
   launder_thread(w);
-  write_cache<C>(w, a, Rows(a, row_block, head), 0, ~0u);
+  put_new_rows<C>(w, a, Rows(a, row_block, head), 0, ~0u);
 }
 
 // RowSum is a row's result over some positions. Each lane has every 32nd column.

@@ -224,14 +224,14 @@ static_assert(kKSlices == kConsumerWarps);
 struct WarpKSlice {
   u32 k_slice, stages, strips;
   MK_INLINE WarpKSlice(const Worker& w, const ProductArgs& a, const StripBlock& block) {
-    const u32 parts = split_k(a), k_slices = kKSlices / parts;
-    k_slice = block.part(a) * k_slices + w.warp() % k_slices;
-    stages = (block.strips + parts - 1) / parts;
-    strips = (block.strips - min(block.strips, strip_in_stage(w, a)) + parts - 1) / parts;
+    const u32 parts = split_k(a), shift = split_shift(a), k_slices = kKSlices >> shift;
+    k_slice = block.part(a) * k_slices + (w.warp() & (k_slices - 1));
+    stages = (block.strips + parts - 1) >> shift;
+    strips = (block.strips - min(block.strips, strip_in_stage(w, a)) + parts - 1) >> shift;
   }
   // strip_in_stage() is the index of the warp's strip in a stage.
   MK_INLINE static u32 strip_in_stage(const Worker& w, const ProductArgs& a) {
-    return is_split(a) ? w.warp() / (kKSlices / split_k(a)) : 0;
+    return w.warp() >> (__builtin_ctz(kKSlices) - split_shift(a));
   }
 };
 
@@ -274,15 +274,16 @@ MK_INLINE void scale_rows(u32 lane, AS3 const typename W::Words* stage, u32 step
 }
 
 // drain_mma8() drains a block's ring stages for the group of tokens that begins at `token`. drain_mma8() goes
-// tile by tile, and through at most `Stages` stages of each tile. done(i, accumulator) receives the sums of
-// the warp's i-th strip.
+// tile by tile, and through at most `Stages` stages of each tile. loads.load() issues other loads, behind
+// those of the first activations, and loads.use() takes their values behind the first tile. done(i,
+// accumulator) receives the sums of the warp's i-th strip, and zeros for strips that it does not have.
 //
 // Operands of at most kKeptOperand bytes are prefetched: a tile's activations load while the tile before is
 // multiplied. `operand` and `next` are set on every path. PTX has no undef: a value left unset on one path
 // stays live through the whole kernel.
-template <class W, class Accumulator, u32 Stages, class In, class Done>
+template <class W, class Accumulator, u32 Stages, class In, class Loads, class Done>
 MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 token, const WarpKSlice& share,
-                          const Done& done) {
+                          Loads& loads, const Done& done) {
   using Shape = TileKSlices<W>;
   using Operand = typename Accumulator::Operand;
   using Words = typename W::Words;
@@ -300,15 +301,18 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
     Shape::template load<Accumulator>(w.lane(), rows, col(tile), Shape::steps(a, tile), next);
   };
   if (kept) load_next(0);
-  for (u32 tile = 0; tile < a.tiles; ++tile) {
+  loads.load();
+  u32 tile = 0;
+  do {  // a strip has a tile, and a block has a stage
     const u32 steps = Shape::steps(a, tile);
     if (kept) {
       MK_UNROLL
       for (u32 i = 0; i < full_steps; ++i) operand[i] = next[i];
       if (tile + 1 < a.tiles) load_next(tile + 1);
     }
+    u32 strip = 0;
     MK_ROLLED
-    for (u32 strip = 0; strip < share.stages; ++strip) {
+    do {
       AS3 const Words* stage =
           (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
@@ -333,10 +337,12 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
       }
       if (mine != 0 && tile + 1 == a.tiles) scale_rows<W>(w.lane(), stage, steps, strip, sums);
       release_stage(w);
-    }
-  }
+    } while (++strip < share.stages);
+    if (tile == 0) loads.use();
+  } while (++tile < a.tiles);
   launder_thread(w);
-  each_sum(sums, share.strips, done);
+  MK_UNROLL
+  for (u32 strip = 0; strip < Stages; ++strip) done(strip, sums[strip]);
 }
 
 }  // namespace mk

@@ -33,50 +33,58 @@ MK_INLINE void store_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32
   if (w.lane() == 0) ProductScratch(w).scale[x_row] = scale_of(a, sum);
 }
 
-// Sums is a rectangle of sums: `strips` strips from `strip` on, and `tokens` tokens from `first` on. The
-// worker's partial sums have room for it.
+// Sums is a rectangle of sums: `strips` strips from `strip` on, and `tokens` tokens from `first` on. `Strips`
+// is a power of 2, the most strips. The worker's partial sums have room for all of it. The threads take the
+// sums token by token, so that steps of few tokens need one round.
+template <u32 Strips>
 struct Sums {
   u32 strip, strips, first, tokens;
-  MK_INLINE u32 strip_of(u32 entry) const { return strip + entry / kStripRows / tokens; }
-  MK_INLINE u32 token_of(u32 entry) const { return first + entry / kStripRows % tokens; }
-  MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
+  MK_INLINE static u32 strip_in_block(u32 entry) { return entry / kStripRows % Strips; }
+  MK_INLINE static u32 token_in_group(u32 entry) { return entry / kStripRows / Strips; }
+  // place_of() is the index of an entry in [strip of the block][token of the group][row].
+  MK_INLINE u32 place_of(u32 entry) const {
+    return (strip_in_block(entry) * tokens + token_in_group(entry)) * kStripRows + entry % kStripRows;
+  }
   // each() calls visit(round, entry, strip, token, row, there) for each entry of this thread. `there` is
-  // false for entries that do not exist.
+  // false for entries that do not exist. Rounds without an entry are left out.
   template <u32 Rounds, class Visit>
   MK_INLINE void each(const Worker& w, const ProductArgs& a, const Visit& visit) const {
     MK_UNROLL
     for (u32 round = 0; round < Rounds; ++round) {
-      const u32 entry = round * kConsumerThreads + w.thread, token = token_of(entry);
-      visit(round, entry, strip_of(entry), token, entry % kStripRows, entry < entries() && token < a.tokens);
+      if (round > 0 && first + token_in_group(round * kConsumerThreads) >= a.tokens) continue;
+      const u32 entry = round * kConsumerThreads + w.thread, token = first + token_in_group(entry);
+      visit(round, entry, strip + strip_in_block(entry), token, entry % kStripRows,
+            strip_in_block(entry) < strips && token_in_group(entry) < tokens && token < a.tokens);
     }
   }
 };
 
 // ThreadEpilogueOperands holds the epilogue operands of one thread's entries, for at most `Max` sums of the
-// worker.
+// worker. load() issues their loads.
 template <u32 Max>
 struct ThreadEpilogueOperands {
   static constexpr u32 rounds = (Max + kConsumerThreads - 1) / kConsumerThreads;
   EpilogueOperands of[rounds];
-  MK_INLINE ThreadEpilogueOperands(const Worker& w, const ProductArgs& a, const Sums& sums) {
-    sums.each<rounds>(w, a, [&](u32 round, u32, u32 strip, u32 token, u32 row, bool there) {
+  template <u32 Strips>
+  MK_INLINE void load(const Worker& w, const ProductArgs& a, const Sums<Strips>& sums) {
+    sums.template each<rounds>(w, a, [&](u32 round, u32, u32 strip, u32 token, u32 row, bool there) {
       of[round] = load_epilogue_operands(a, strip, token, row, there);
     });
   }
 };
 
-// SumSquares adds the partial sums of squares of x, in steps of up to 8 tokens. Each of the first `tokens`
-// warps has one row. The partial sums load before a block is drained and are added afterwards, so nothing
-// waits for them.
+// SumSquares adds the partial sums of squares of x, in steps of up to 8 tokens. Each of the last `tokens`
+// warps has one row, because the first warps load epilogue operands. load() issues loads beside those of the
+// block's activations, and store() adds the values behind the block.
 struct SumSquares {
   f32 part[8] = {};
-  MK_INLINE SumSquares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
+  MK_INLINE void load(const Worker& w, const ProductArgs& a, const ProductInput& in) {
     if (!of(w, a)) return;
+    AS1 const f32* from = row(w, a, in) + w.lane();
+    const u32 parts = a.epilogue->sumsq_partials;
     MK_UNROLL
-    for (u32 i = 0; i < 8; ++i) {
-      const u32 at = w.lane() + i * kWarpLanes;
-      if (at < a.epilogue->sumsq_partials) part[i] = row(w, a, in)[at];
-    }
+    for (u32 i = 0; i < 8; ++i)
+      if (w.lane() + i * kWarpLanes < parts) part[i] = from[i * kWarpLanes];
   }
   // store() adds in the order of mkb_product_squares(), so the bits are the same.
   MK_INLINE void store(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
@@ -86,16 +94,32 @@ struct SumSquares {
     for (f32 p : part) sum += p;
     for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->sumsq_partials; at += kWarpLanes)
       sum += row(w, a, in)[at];
-    store_scale(w, a, in.row_of(w.warp()), sum);
+    store_scale(w, a, in.row_of(token_of(w)), sum);
   }
 
  private:
+  MK_INLINE static u32 token_of(const Worker& w) { return kConsumerWarps - 1 - w.warp(); }
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.x_bf16 && a.epilogue->sumsq_partials != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
+    return a.x_bf16 && a.x_rows <= kMma8Tokens && token_of(w) < a.tokens && a.epilogue->sumsq_partials != 0;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-    return a.epilogue->sum_squares + in.row_of(w.warp()) * a.epilogue->sumsq_partials;
+    return a.epilogue->sum_squares + in.row_of(token_of(w)) * a.epilogue->sumsq_partials;
   }
+};
+
+// BlockLoads has the loads of a block that its epilogue needs, and that drain_mma8() issues.
+template <class BlockSums, u32 Max>
+struct BlockLoads {
+  const Worker& w;
+  const ProductInput& in;
+  const BlockSums& sums;
+  ThreadEpilogueOperands<Max> operands = {};
+  SumSquares sum_squares = {};
+  MK_INLINE void load() {
+    operands.load(w, in.x.a, sums);
+    sum_squares.load(w, in.x.a, in);
+  }
+  MK_INLINE void use() const { sum_squares.store(w, in.x.a, in); }
 };
 
 // store_part() writes the warp's sums of its i-th strip (WarpKSlice) to global memory.
@@ -107,26 +131,27 @@ MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBloc
 }
 
 // epilogue_of_sums() adds the sums that all warps have stored from `partial` on, and runs the epilogue.
-template <u32 Max>
-MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums& sums,
+template <u32 Strips, u32 Max>
+MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums<Strips>& sums,
                                 const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
+  constexpr u32 rounds = ThreadEpilogueOperands<Max>::rounds;
   const ProductScratch s(w);
   const ProductArgs& a = in.x.a;
   consumer_barrier();
-  sums.each<ThreadEpilogueOperands<Max>::rounds>(
-      w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
-        f32 v = 0;
-        if (there)
-          v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
-                       [&](u32 r) { return add_warps(partial, entry - row + r); });
-        if (there && a.epilogue->best_value) s.value[entry] = v;
-        store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
-      });
+  sums.template each<rounds>(w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
+    f32 v = 0;
+    if (there)
+      v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
+                   [&](u32 r) { return add_warps(partial, sums.place_of(entry) - row + r); });
+    if (there && a.epilogue->best_value) s.value[entry] = v;
+    store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
+  });
   if (!a.epilogue->best_value) return;
   consumer_barrier();
-  const u32 entry = w.thread * kStripRows;
-  if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
-    keep_best(a, sums.strip_of(entry), sums.token_of(entry), [&](u32 row) { return s.value[entry + row]; });
+  const u32 entry = w.thread * kStripRows, token = sums.first + sums.token_in_group(entry),
+            of_block = sums.strip_in_block(entry);
+  if (of_block < sums.strips && sums.token_in_group(entry) < sums.tokens && token < a.tokens)
+    keep_best(a, sums.strip + of_block, token, [&](u32 row) { return s.value[entry + row]; });
 }
 
 // multiply() serves Mma8 and f32 weights. multiply() drains a block's stages and runs the epilogue once for
@@ -140,17 +165,15 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
   const WarpKSlice share(w, a, block);
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
-    const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
-    const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
-    const SumSquares sum_squares(w, a, in);
-    drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
+    const Sums<Strips> sums{block.strip(a), block.strips, first, Accumulator::tokens};
+    BlockLoads<Sums<Strips>, Strips * max> loads{w, in, sums};
+    drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, loads, [&](u32 i, const Accumulator& acc) {
       if constexpr (W::matrix)
-        if (is_split(a)) return store_part(w, a, block, i, acc);
+        if (is_split(a)) return i < share.strips ? store_part(w, a, block, i, acc) : void();
       acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
     });
     if (is_split(a)) return;
-    sum_squares.store(w, a, in);
-    epilogue_of_sums(w, in, sums, operands, partial);
+    epilogue_of_sums(w, in, sums, loads.operands, partial);
   }
 }
 
@@ -171,9 +194,10 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
     acc.store(w.lane(), partial + w.warp() * kBlockSums);
     MK_ROLLED
     for (u32 token = 0; token < a.tokens; token += at_once) {
-      const Sums sums{block.strip(a) + i, 1, token, at_once};
-      epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums),
-                       partial + token * kStripRows);
+      const Sums<1> sums{block.strip(a) + i, 1, token, at_once};
+      ThreadEpilogueOperands<kConsumerThreads> operands;
+      operands.load(w, a, sums);
+      epilogue_of_sums(w, in, sums, operands, partial + token * kStripRows);
     }
   };
   if constexpr (W::grouped)

@@ -21,6 +21,11 @@ MK_INLINE ProductArgs laundered(ProductArgs a) {
 MK_INLINE u32 split_k(const ProductArgs& a) {
   return a.splits ? a.epilogue->split_k : 1;
 }
+// split_shift() is the logarithm of split_k(), which is a power of 2. Shifts take the place of divisions,
+// each of which would take about 20 instructions before a product's first load.
+MK_INLINE u32 split_shift(const ProductArgs& a) {
+  return (u32)__builtin_ctz(split_k(a));
+}
 // multiplies_codes() tells whether the product multiplies codes in place of x.
 MK_INLINE bool multiplies_codes(const ProductArgs& a) {
   return a.has_codes && a.tokens >= a.wgmma_from;

@@ -251,7 +251,7 @@ uint32_t max_workers(const Machine& m) {
 }
 
 double hop_ns(const Machine& m) {
-  return m.reduce_ns + m.store_ns + m.notify_ns + m.barrier_ns + path_ns(m, kProductStart);
+  return m.reduce_ns + m.store_ns + m.notify_ns + m.barrier_ns + product_start_ns(m);
 }
 
 Result<Machine> machine_at(const Machine& machine, RangeEnd end) {

@@ -57,7 +57,7 @@ void time_on_processor(TaskWork& work, const TaskOn& t, int64_t tokens, uint32_t
                            static_cast<double>(tokens) * t.m.reduce_ns);
   const double x_bytes = static_cast<double>(tokens * evaluate(weight.shape.back(), {}) *
                                              dtype_bytes(t.tensor(*multiplied_rows(t.grid)).dtype));
-  work.start_ns = path_ns(t.m, kProductStart) + x_bytes / t.l2_rate();
+  work.start_ns = product_start_ns(t.m) + x_bytes / t.l2_rate();
   work.starts_once = t.grid.body != BodyKind::kExpert;
   // A worker prepares an expert's rows once for its share of the expert's tasks.
   if (!work.starts_once)

@@ -1,6 +1,7 @@
 // The products are product, split_k_partial and expert.
 #include <algorithm>
 
+#include "runtime/abi/abi.h"
 #include "scheduler/machine/ceil.h"
 #include "scheduler/machine/control_path.h"
 #include "scheduler/work/processor.h"
@@ -43,6 +44,12 @@ double start_bytes(const TaskOn& t, const Tensor& activations, int64_t tokens, b
   return static_cast<double>(normed * cols) * static_cast<double>(dtype_bytes(activations.dtype));
 }
 
+// Returns the rounds in which the consumer threads take the sums of a block of kMma8Tokens tokens or fewer.
+double epilogue_rounds(int64_t tokens) {
+  constexpr int64_t of_round = mkrt::kConsumerThreads / (mkrt::kStripRows * mkrt::kBlockStrips);
+  return static_cast<double>(ceil_of(tokens, of_round));
+}
+
 // Returns the cost of a product of `tokens` rows of activations, which `strips` strips load together.
 TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   const Tensor& weight = t.tensor(*find_operand(t.grid, "weight"));
@@ -72,11 +79,18 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   set_rates(work, t, variant, static_cast<double>(dtype_bytes(read)), shape.format);
   work.passes = static_cast<uint32_t>(ceil_of(tokens, variant.group));
   work.starts_once = true;
-  work.start_ns = path_ns(t.m, kProductStart) + start_bytes(t, activations, tokens, codes) / t.l2_rate();
+  const double bytes_ns = start_bytes(t, activations, tokens, codes) / t.l2_rate(),
+               sums_ns = sums_bytes(t.grid, tokens) * strips / work.passes / t.l2_rate();
   work.issue_ns = weight_issue_ns(t.m, work.full_bytes);
-  work.pass_ns = by_groups ? 0 : t.m.l2_ns;
-  work.pass_ns += parts > 1 ? sums_bytes(t.grid, tokens) * strips / work.passes / t.l2_rate()
-                            : variant.epilogues * t.m.reduce_ns;
+  if (variant.group == mkrt::kMma8Tokens) {
+    work.start_ns = path_ns(t.m, kProductStart) + bytes_ns;
+    work.pass_ns = std::max(t.m.l2_ns, path_ns(t.m, kFirstProduct)) + path_ns(t.m, kProductSums);
+    work.pass_ns += parts > 1 ? sums_ns : epilogue_rounds(tokens) * path_ns(t.m, kEpilogue);
+    work.end_ns = path_ns(t.m, kProductNotify);
+    return work;
+  }
+  work.start_ns = product_start_ns(t.m) + bytes_ns;
+  work.pass_ns = (by_groups ? 0 : t.m.l2_ns) + (parts > 1 ? sums_ns : variant.epilogues * t.m.reduce_ns);
   work.end_ns = t.m.task_ns + t.m.barrier_ns;
   return work;
 }

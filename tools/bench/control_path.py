@@ -1,7 +1,8 @@
 """Finds the shortest ways through a kernel's machine code between points where only control goes on.
 
-The loader's ways lead from one copy to the next. The consumers' ways lead from a segment's start to its first poll,
-and from there to the first product. The shortest way has the fewest instructions; repeated waits are longer.
+The loader's ways lead from one copy to the next. The consumers' ways lead from a segment's start to its first poll, from
+there to the first load of activations, on to the first product, and from the last product to the notification. The
+shortest way has the fewest instructions; repeated waits are longer.
 """
 import collections
 import re
@@ -88,7 +89,7 @@ def counts(code, way):
         for r in registers(parts[0]):
             depth[r] = behind
     return {"instructions": len(way), "global_loads": deepest["global"], "shared_loads": deepest["shared"],
-            "barriers": sum(code[at].opcode.startswith("BAR") for at in way),
+            "barriers": sum(code[at].opcode.startswith("BAR") and not code[at].predicate for at in way),
             "copies": sum(bool(COPY.match(code[at].opcode)) for at in way)}
 
 
@@ -102,6 +103,72 @@ def summary(ways):
     return {"ways": len(ways), "shortest": ways[0], "middle": ways[len(ways) // 2]} if ways else {"ways": 0}
 
 
+def ways_to(following, start, ends, blocked):
+    """The shortest ways from behind `start` to each of the ends, through no other end."""
+    came, waiting, found = {}, collections.deque(), []
+    for first in following[start]:
+        came.setdefault(first, None)
+        waiting.append(first)
+    while waiting:
+        at = waiting.popleft()
+        if at in ends:
+            way = [at]
+            while came[way[-1]] is not None:
+                way.append(came[way[-1]])
+            found.append(way[::-1])
+        elif at not in blocked:
+            for then in following[at]:
+                if then not in came:
+                    came[then] = at
+                    waiting.append(then)
+    return found
+
+
+def through(following, start, *ends):
+    """The shortest way from behind `start` to one of the first ends, from there to one of the second, and so on; empty:
+    there is none."""
+    whole = []
+    for reached in ends:
+        way = shortest(following, start, reached)
+        if not way:
+            return []
+        whole += way
+        start = way[-1]
+    return whole
+
+
+def last_of_tile(code, following, product):
+    """The last of the matrix instructions that follow `product` without a branch."""
+    at = last = product
+    while following[at] == [at + 1]:
+        at += 1
+        last = at if code[at].opcode.startswith(("HMMA", "HGMMA")) else last
+    return last
+
+
+def product_path(code, following, polls, products, blocked):
+    """The ways of a product of up to 8 tokens: from its poll to the first load, on to the first product, from the last
+    product to the barrier behind which sums are added, through the epilogue with norm outputs, and to the notification.
+    Such a product stores the sums of four strips before that barrier, more than any other."""
+    stores, barriers = where(code, "STS"), where(code, "BAR")
+    best = None
+    for poll in polls:
+        for way in ways_to(following, poll, products, blocked):
+            sums = through(following, last_of_tile(code, following, way[-1]), stores, barriers)
+            worth = (sum(at in stores for at in sums), -len(way))
+            if sums and (not best or worth > best[0]):
+                best = (worth, way, sums)
+    if not best:
+        return {}
+    _, way, sums = best
+    loads, to_memory = where(code, r"LDG\.") - where(code, r"LDG\.\S*STRONG"), where(code, "STG")
+    load = next((number for number, at in enumerate(way) if at in loads), -1)
+    epilogue = through(following, sums[-1], where(code, "FADD"), to_memory, where(code, "SHFL"), to_memory)
+    notify = epilogue and through(following, epilogue[-1], where(code, "MEMBAR"), where(code, "RED"))
+    return {"poll_to_loads": way[:load + 1], "loads_to_product": way[load + 1:], "product_to_sums": sums,
+            "epilogue": epilogue, "epilogue_to_notify": notify}
+
+
 def control_path(sass):
     code, following = instructions(sass)
     copies, polls = where(code, COPY), {at - 1 for at in where(code, r"CCTL\.IVALL")}
@@ -113,15 +180,11 @@ def control_path(sass):
 
     to_poll = [counts(code, [to] + way) for at in sorted(dispatch) for to in following[at]
                if (way := shortest(following, to, ends, products | copies))]
-    # A product's own poll is the nearest: from others the way leads through the end of what they belong to.
-    nearest = {}
-    for at in sorted(ends):
-        if way := shortest(following, at, products, ends | copies):
-            nearest[way[-1]] = min(nearest.get(way[-1], way), way, key=len)
-    to_product = [counts(code, way) for way in nearest.values()]
-    return {"instructions": len(code), "bulk_to_bulk": between("UBLKCP"), "rows_to_rows": between("LDGSTS"),
-            "dispatch_to_poll": summary(to_poll),
-            "poll_to_product": summary(to_product)}
+    found = {"instructions": len(code), "bulk_to_bulk": between("UBLKCP"), "rows_to_rows": between("LDGSTS"),
+             "dispatch_to_poll": summary(to_poll)}
+    for name, way in product_path(code, following, sorted(ends), products, ends | copies).items():
+        found[name] = summary([counts(code, way)] if way else [])
+    return found
 
 
 MATRIX = ("HMMA", "QMMA", "HGMMA", "QGMMA")  # mma.sync and wgmma, of 2-byte types and of 8-bit floats
