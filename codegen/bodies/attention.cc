@@ -42,7 +42,6 @@ llvm::Value* attention_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, q), "q");
   f.set_operand(offsetof(A, k), "k");
   f.set_operand(offsetof(A, v), "v");
-  f.set_operand(offsetof(A, positions), "positions");
   f.set_operand(offsetof(A, rope), "rope");
   f.set(offsetof(A, rotated), find_operand(f.grid(), "rope") != nullptr);
   f.set_operand(offsetof(A, q_norm), "q_norm");

@@ -28,7 +28,7 @@ struct PagedCache {
 // out [T, heads * head_dim].
 //
 // request, first_row, rows and kv_len are lists by row block (ir/values.h). first_row and rows are rows of
-// the step. kv_len counts the request's positions up to the last row of the block.
+// the step. kv_len counts the request's positions up to the last row of the block. Positions of rows follow.
 //
 // context and step_rows are lists by request. context counts the request's positions, rows of the step
 // included. step_rows counts its rows of the step.
@@ -36,7 +36,6 @@ struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
   AS1 const f32* v;
-  AS1 const u32* positions;
   AS1 const f32* rope;
   AS1 const f32* q_norm;
   AS1 const f32* k_norm;

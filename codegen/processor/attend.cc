@@ -20,7 +20,7 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, 
     const u64 offset = r.offset_of(a.cache, position), of_head = (token * a.kv_heads + r.head) * a.head_dim;
     char *k = plain(a.cache.k) + offset, *v = plain(a.cache.v) + offset;
     f32* key = (f32*)scratch_of(w);
-    put_head(plain(a.k) + of_head, plain(a.k_norm), a.k_eps, rope_of(a, token), a.head_dim, key);
+    put_head(plain(a.k) + of_head, plain(a.k_norm), a.k_eps, rope_of(a, position), a.head_dim, key);
     bool finite = true;
     each_vector(a.head_dim, [&](u32 i, u32 count) {
       const f32x16 value = load_part<f32x16>(plain(a.v) + of_head + i, count);

@@ -45,9 +45,9 @@ MK_INLINE void put_head(const f32* x, const f32* norm, f32 eps, const f32* rope,
   });
 }
 
-// rope_of() is the row of the rope table for a token. Without a rotation it is null.
-MK_INLINE const f32* rope_of(const AttendArgs& a, u32 token) {
-  return a.rotated ? plain(a.rope) + (u64)a.positions[token] * a.head_dim : nullptr;
+// rope_of() is the row of the rope table for a position. Without a rotation it is null.
+MK_INLINE const f32* rope_of(const AttendArgs& a, u32 position) {
+  return a.rotated ? plain(a.rope) + (u64)position * a.head_dim : nullptr;
 }
 
 // partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
@@ -154,7 +154,7 @@ struct QueryRows {
       const u32 token = r.first + b.token(row), head = r.head * b.group + b.head(row);
       f32* to = q + row * kMaxHeadDim;
       put_head(plain(a.q) + (token * a.heads + head) * a.head_dim, plain(a.q_norm), a.q_eps,
-               rope_of(a, token), a.head_dim, to);
+               rope_of(a, b.fresh + b.token(row)), a.head_dim, to);
       F::put_query(to, a.head_dim);
     }
   }

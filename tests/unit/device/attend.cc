@@ -173,7 +173,6 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.q = global(p.q.data());
   a.k = global(p.k.data());
   a.v = global(p.v.data());
-  a.positions = global(p.positions.data());
   a.rope = global(p.rope.data());
   a.rotated = 1;
   if (c.norm) a.q_norm = global(p.q_norm.data()), a.k_norm = global(p.k_norm.data());

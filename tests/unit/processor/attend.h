@@ -239,7 +239,7 @@ inline std::vector<float> run(const Case& c, const Form& form, Problem& p, const
   std::vector<float> out(rows * c.head_dim, NAN);
   AttendArgs a{};
   a.q = global(p.q.data()), a.k = global(p.k.data()), a.v = global(p.v.data());
-  a.positions = global(p.positions.data()), a.rope = global(p.rope.data());
+  a.rope = global(p.rope.data());
   if (c.norm) a.q_norm = global(p.q_norm.data()), a.k_norm = global(p.k_norm.data());
   a.cache.k = global(reinterpret_cast<char*>(k_cache.memory.data()));
   a.cache.v = global(reinterpret_cast<char*>(v_cache.memory.data()));
