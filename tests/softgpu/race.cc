@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kBulkAgents = 64;  // greatest number of mbarriers in a CTA at which bulk copies complete
 constexpr uint64_t kMaxWarps = 2048;
 constexpr size_t kReads = 16;  // number of agents whose last read of a cell is remembered
-constexpr uint64_t kPage = 4096, kCell = 2;
+constexpr uint64_t kRacePage = 4096, kCell = 2;
 
 void join(Known& to, const Known& from) {
   if (from.clock > to.clock)
@@ -77,9 +77,9 @@ bool Race::ordered(const Warp& w, uint32_t lane, const Access& before, const Acc
 
 Race::Cell& Race::cell(const Cta& cta, uint64_t at, bool shared) {
   if (shared) return shared_[cta.index][at / kCell];
-  std::vector<Cell>& page = global_[at / kPage];
-  if (page.empty()) page.resize(kPage / kCell);
-  return page[at % kPage / kCell];
+  std::vector<Cell>& page = global_[at / kRacePage];
+  if (page.empty()) page.resize(kRacePage / kCell);
+  return page[at % kRacePage / kCell];
 }
 
 void Race::report(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, bool shared, const char* what,

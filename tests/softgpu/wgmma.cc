@@ -115,7 +115,7 @@ Flow product(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kYield;
 }
 
-Flow fence(Warp& w, const Instruction&, uint32_t) {
+Flow fence_registers(Warp& w, const Instruction&, uint32_t) {
   w.fenced_at = w.instructions;
   return Flow::kNext;
 }
@@ -165,7 +165,7 @@ void add_wgmma_forms(Forms& f) {
   f["wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"] = {product<Halves<true>>, operands + 'n', true};
   f["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] = {product<Halves<false>>, operands + 'n', true};
   f["wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3"] = {product<Codes>, operands, true};
-  f["wgmma.fence.sync.aligned"] = {fence, "=", true};
+  f["wgmma.fence.sync.aligned"] = {fence_registers, "=", true};
   f["wgmma.commit_group.sync.aligned"] = {commit, "=", true};
   f["wgmma.wait_group.sync.aligned"] = {wait, "=n", true};
 }

@@ -63,6 +63,9 @@ Result<ProcessorFindings> look_at_processor(const ProcessorOptions& options) {
   ProcessorFindings found;
   found.facts = mkrt::ask_processor();
   if (options.measure) {
+    // A measurement takes half a minute, and is not made where it could not be kept.
+    if (!options.output.empty())
+      if (Status s = mkrt::check_writable(options.output); !s.ok()) return s.error();
     Result<ProcessorMeasurement> measured = measure_processor(found.facts);
     if (!measured.ok()) return measured.error();
     found.measured = std::move(measured.value());
