@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -190,7 +191,14 @@ class ProcessorDevice final : public Device {
   }
 
   Status pack(uint64_t pack) override {
-    crew_->run([&](uint32_t i) { code_->pack(reinterpret_cast<const MkPack*>(pack), i, manifest_.workers); });
+    // Parts take unequal times: memory that was not touched before has to be found by the system, or its
+    // host.
+    const uint32_t parts = manifest_.workers * kPartsOfWorker;
+    std::atomic<uint32_t> next = 0;
+    crew_->run([&](uint32_t) {
+      for (uint32_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;)
+        code_->pack(reinterpret_cast<const MkPack*>(pack), part, parts);
+    });
     return {};
   }
 
@@ -215,6 +223,7 @@ class ProcessorDevice final : public Device {
   }
 
  private:
+  static constexpr uint32_t kPartsOfWorker = 8;  // of rows that are packed
   // Block is anonymous memory of so many bytes, or the mapping of a file, which counts as 0 bytes.
   struct Block {
     std::shared_ptr<const void> mapping;

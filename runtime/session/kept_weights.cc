@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <system_error>
-#include <thread>
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
+#include "runtime/base/parallel.h"
 
 namespace mkrt {
 namespace {
@@ -36,30 +34,10 @@ size_t chunks_of(uint64_t bytes) {
   return (bytes + kChunkBytes - 1) / kChunkBytes;
 }
 
-// Calls work(i, buffer) for each i below count, on as many threads as the process may use. Each thread has a
-// buffer of its own.
-void for_each(size_t count, const std::function<void(size_t, std::vector<std::byte>&)>& work) {
-  std::atomic<size_t> next = 0;
-  const auto serve = [&] {
-    std::vector<std::byte> buffer;
-    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(i, buffer);
-  };
-  std::vector<std::jthread> threads;
-  const size_t wanted = std::min<size_t>(count, std::thread::hardware_concurrency());
-  for (bool more = true; more && threads.size() + 1 < wanted;) {
-    try {
-      threads.emplace_back(serve);
-    } catch (const std::system_error&) {
-      more = false;  // the threads that there are do all the work
-    }
-  }
-  serve();
-}
-
 // Checks the arena against its hashes, and maps all its pages on the way.
 bool is_whole(std::span<const std::byte> arena, const std::vector<std::string>& hashes) {
   std::atomic<bool> whole = true;
-  for_each(hashes.size(), [&](size_t i, std::vector<std::byte>&) {
+  for_each_at_once(hashes.size(), [&](size_t i) {
     const std::span<const std::byte> chunk = chunk_of(arena, i);
     madvise(const_cast<std::byte*>(chunk.data()), chunk.size(), MADV_POPULATE_READ);
     if (hash_hex(as_text(chunk)) != hashes[i]) whole = false;
@@ -189,9 +167,9 @@ Result<std::span<std::byte>> KeptFile::map() {
 Status KeptFile::write(Device& device, uint64_t arena) {
   std::mutex turn;
   Status status;  // the first failure
-  for_each(hashes_.size(), [&](size_t i, std::vector<std::byte>& chunk) {
+  for_each_at_once(hashes_.size(), [&](size_t i) {
     const uint64_t begin = i * kChunkBytes;
-    chunk.resize(std::min(kChunkBytes, arena_bytes_ - begin));
+    std::vector<std::byte> chunk(std::min(kChunkBytes, arena_bytes_ - begin));
     {
       const std::lock_guard lock(turn);
       if (status.ok()) status = device.read(chunk, arena + begin);
@@ -207,7 +185,7 @@ Status KeptFile::write(Device& device, uint64_t arena) {
 
 Status KeptFile::commit(const Checkpoint& checkpoint) {
   if (mapping_)
-    for_each(hashes_.size(), [&](size_t i, std::vector<std::byte>&) {
+    for_each_at_once(hashes_.size(), [&](size_t i) {
       hashes_[i] = hash_hex(as_text(chunk_of({mapping_.get() + arena_at_, arena_bytes_}, i)));
     });
   const std::string text = to_text({key_.contents, arena_at_, hashes_, faulty_});

@@ -59,17 +59,25 @@ std::string refused(Device& device, const Artefact& a) {
   return status.ok() ? "" : status.error().message;
 }
 
-// Returns what the workers of a launch wrote, and what mk_pack() wrote.
+constexpr uint32_t kParts = 24;  // of rows that are packed, 8 for each worker
+
+// Returns what the workers of a launch wrote, and what mk_pack() wrote for each part.
 std::vector<uint32_t> answers(Device& device) {
-  const uint64_t memory = device.allocate(6 * sizeof(uint32_t)).value();
+  const uint64_t memory = device.allocate((3 + kParts) * sizeof(uint32_t)).value();
   REQUIRE(device.launch(0, memory, 0, 1).ok());
   REQUIRE(device.pack(memory + 3 * sizeof(uint32_t)).ok());
-  std::vector<uint32_t> values(6);
+  std::vector<uint32_t> values(3 + kParts);
   REQUIRE(device.read(std::as_writable_bytes(std::span(values)), memory).ok());
   return values;
 }
 
-const std::vector<uint32_t> kOfFirst{100, 101, 102, 103, 103, 103}, kOfSecond{200, 201, 202, 203, 203, 203};
+// Returns the answers of code whose answer is `first`.
+std::vector<uint32_t> answers_of(uint32_t first) {
+  std::vector<uint32_t> values{first, first + 1, first + 2};
+  values.resize(3 + kParts, first + kParts);
+  return values;
+}
+const std::vector<uint32_t> kOfFirst = answers_of(100), kOfSecond = answers_of(200);
 
 TEST_CASE("each worker of an artefact for the processor runs the artefact's own code") {
   const std::unique_ptr<Device> device = open_processor(), other = open_processor();
