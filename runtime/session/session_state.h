@@ -68,7 +68,7 @@ struct Session::State {
   Status load_checkpoint(const Checkpoint& checkpoint);
   Status find_weights(const KeptKey& key, const Checkpoint& checkpoint);
   Status pack_weights(const std::optional<KeptKey>& key, const Checkpoint& checkpoint);
-  std::optional<KeptFile> make_kept_file(const KeptKey& key, const Checkpoint& checkpoint);
+  std::optional<KeptFile> make_kept_file(const KeptKey& key);
   void note_kept(const KeptKey& key, const Status& status);
   Status hold(const MappedFile& file, uint64_t arena_at);
   void warn(const Error& error, const char* consequence);

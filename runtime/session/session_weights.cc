@@ -66,11 +66,7 @@ Status Session::State::find_weights(const KeptKey& key, const Checkpoint& checkp
 }
 
 // Makes the file that the weights will be kept in. A failure is a warning.
-std::optional<KeptFile> Session::State::make_kept_file(const KeptKey& key, const Checkpoint& checkpoint) {
-  if (const Status stamped = await_stamps(checkpoint); !stamped.ok()) {
-    warn(stamped.error(), kNotKept);
-    return std::nullopt;
-  }
+std::optional<KeptFile> Session::State::make_kept_file(const KeptKey& key) {
   Result<KeptFile> file = KeptFile::create(options.kept_weights, key, manifest, weights.faulty);
   if (file.ok()) return std::move(file.value());
   warn(file.error(), kNotKept);
@@ -88,8 +84,10 @@ void Session::State::note_kept(const KeptKey& key, const Status& status) {
 // Packs the weights, and keeps them where there is a key. A device that shares memory packs them straight
 // into the file, so that they are written once and take memory once.
 Status Session::State::pack_weights(const std::optional<KeptKey>& key, const Checkpoint& checkpoint) {
+  const Status stamped = key ? await_stamps(checkpoint) : Status();  // before any tensor is read
+  if (!stamped.ok()) warn(stamped.error(), kNotKept);
   if (key || options.find_faulty) weights.faulty = find_faulty(manifest, checkpoint);
-  std::optional<KeptFile> file = key ? make_kept_file(*key, checkpoint) : std::nullopt;
+  std::optional<KeptFile> file = key && stamped.ok() ? make_kept_file(*key) : std::nullopt;
   WeightLoader loader(*device, checkpoint);
   const auto load = [&](const ManifestWeight& w, uint64_t to) { return loader.load(w, to); };
   if (file && device->shares_memory())
