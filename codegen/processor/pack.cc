@@ -23,6 +23,72 @@ MK_INLINE void pack_cols(const MkPack& p, const PackedShape& shape, u64 row, u64
   }
 }
 
+// Elements of a word of a packed row lie together in a row of the checkpoint, too, unless they have 4 bits.
+// So kTile words of kTile rows are turned in registers.
+constexpr u32 kTile = 8;
+typedef u32 u32x8 __attribute__((ext_vector_type(8)));
+static_assert(kStripRows % kTile == 0 && sizeof(u32x8) == kTile * sizeof(u32));
+template <class W>
+constexpr bool kHasWords = word_cols(W::type) * W::row.bits == 32 && W::row.bits != 4;
+
+// turn() makes element i of words[k] element k of words[i]: one bit of the numbers after the other.
+MK_INLINE void turn(u32x8 (&words)[kTile]) {
+  u32x8 a[kTile], b[kTile];
+  MK_UNROLL
+  for (u32 i = 0; i < kTile; i += 2) {
+    a[i] = __builtin_shufflevector(words[i], words[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    a[i + 1] = __builtin_shufflevector(words[i], words[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  MK_UNROLL
+  for (u32 i = 0; i < kTile; ++i) {
+    if (i % 4 >= 2) continue;
+    b[i] = __builtin_shufflevector(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    b[i + 2] = __builtin_shufflevector(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  MK_UNROLL
+  for (u32 i = 0; i < kTile / 2; ++i) {
+    words[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    words[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+// in_order() puts the elements of words where code_shift() has them.
+template <class W>
+MK_INLINE u32x8 in_order(u32x8 words) {
+  if constexpr (W::row.bits != 8) return words;
+  return (words & 0xff0000ffu) | (words << 8 & 0x00ff0000u) | (words >> 8 & 0x0000ff00u);
+}
+
+// can_turn() tells whether rows [row, row + kTile) follow each other in a strip from a tile's first row on.
+MK_INLINE bool can_turn(const MkPack& p, u64 row, u64 rows) {
+  if (rows < kTile) return false;
+  const u64 first = packed_row(p, row);
+  return first % kTile == 0 && packed_row(p, row + kTile - 1) == first + kTile - 1 &&
+         (p.sources == 1 || p.group % kTile == 0);
+}
+
+// pack_tiles() writes columns [col, end) of rows [row, row + kTile), which can_turn() accepted. Returns the
+// first column that is left.
+template <class W>
+MK_INLINE u64 pack_tiles(const MkPack& p, const PackedShape& shape, u64 row, u64 col, u64 end) {
+  constexpr u32 cols = kTile * word_cols(W::type), element_bytes = W::row.bits / 8;
+  static_assert(!W::grouped || W::row.group_cols % cols == 0);
+  const u64 to_row = packed_row(p, row);
+  char* strip = (char*)p.to + to_row / kStripRows * shape.strip_bytes;
+  const char* from = (const char*)p.from;
+  for (; col + cols <= end; col += cols) {
+    u32x8 words[kTile];
+    MK_UNROLL
+    for (u32 i = 0; i < kTile; ++i)
+      words[i] = in_order<W>(load<u32x8>(from + ((row + i) * p.cols + col) * element_bytes));
+    turn(words);
+    char* to = strip + strip_offset(W::type, (u32)(to_row % kStripRows), col);
+    MK_UNROLL
+    for (u32 i = 0; i < kTile; ++i) store(to + i * kStripRows * sizeof(u32), words[i]);
+  }
+  return col;
+}
+
 // pack_words() writes the rows of codes of 4 bits, eight to a word of the checkpoint, the lowest bits first.
 template <class W>
 MK_INLINE void pack_words(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
@@ -55,9 +121,16 @@ template <class W>
 MK_INLINE void pack_elements(const MkPack& p, const PackedShape& shape, u64 first, u64 end) {
   for (u64 row = first; row < end; row += kStripRows) {
     const u64 rows = end - row < kStripRows ? end - row : kStripRows;
-    for (u64 col = 0; col < p.cols; col += kBlockCols)
-      pack_cols<W, typename Unsigned<W::row.bits>::Type>(
-          p, shape, row, rows, col, col + kBlockCols < p.cols ? col + kBlockCols : p.cols);
+    for (u64 col = 0; col < p.cols; col += kBlockCols) {
+      const u64 col_end = col + kBlockCols < p.cols ? col + kBlockCols : p.cols;
+      for (u64 i = 0; i < rows; i += kTile) {
+        const u64 left = rows - i < kTile ? rows - i : kTile;
+        u64 at = col;
+        if constexpr (kHasWords<W>)
+          if (can_turn(p, row + i, left)) at = pack_tiles<W>(p, shape, row + i, col, col_end);
+        pack_cols<W, typename Unsigned<W::row.bits>::Type>(p, shape, row + i, left, at, col_end);
+      }
+    }
   }
 }
 
@@ -76,7 +149,10 @@ MK_INLINE f32 row_scale(const MkPack& p, u64 row) {
 template <class W>
 MK_INLINE void pack(const MkPack& p, u32 part, u32 parts) {
   const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
-  const u64 first = p.rows * part / parts, end = p.rows * (part + 1) / parts;
+  const auto bound = [&](u64 at) {
+    return at == parts ? p.rows : p.rows * at / parts / kStripRows * kStripRows;
+  };
+  const u64 first = bound(part), end = bound(part + 1);
   if constexpr (W::row.bits == 4)
     pack_words<W>(p, shape, first, end);
   else

@@ -140,6 +140,18 @@ Status FileWriter::write(std::span<const std::byte> bytes, uint64_t offset) cons
   return failed == 0 ? Status() : Status(system_error(path_, "cannot write", failed));
 }
 
+Result<std::shared_ptr<std::byte>> FileWriter::map(uint64_t bytes) const {
+  if (!created_.ok()) return created_.error();
+  const int file = file_->descriptor.number;
+  // A write to a page that has no place on a full disk would end the process.
+  if (fallocate(file, 0, 0, static_cast<off_t>(bytes)) != 0)
+    return system_error(path_, "cannot reserve", errno);
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) return system_error(path_, "cannot map", errno);
+  madvise(at, bytes, MADV_HUGEPAGE);
+  return std::shared_ptr<std::byte>(static_cast<std::byte*>(at), [bytes](void* p) { munmap(p, bytes); });
+}
+
 Status FileWriter::sync() const {
   if (!created_.ok()) return created_;
   const int failed = sync_file(file_->descriptor.number);

@@ -61,6 +61,10 @@ class FileWriter {
   // Writes bytes at an offset. Bytes that are never written are zeros. Several threads may write at once.
   // Error: the file could not be made, or not written; the caller must not commit it.
   Status write(std::span<const std::byte> bytes, uint64_t offset) const;
+  // Reserves so much of the disk, makes the file as long, and returns a mapping of its bytes that other
+  // processes share. They are zeros at first. Large pages are used where the file system has some. Errors:
+  // those of write(); the file system cannot reserve. The mapping may outlive the writer.
+  Result<std::shared_ptr<std::byte>> map(uint64_t bytes) const;
   // Waits until the system has written all bytes to the disk.
   Status sync() const;
   // Gives the file its name, and those permissions of `mode` that the process's mask leaves.

@@ -26,6 +26,9 @@ class Device {
   // Returns memory with the bytes of a mapped file from `offset` on, a multiple of 4096. Kernels may only
   // read this memory. The device may use the mapping itself, and then keeps it until release().
   virtual Result<uint64_t> hold(const MappedFile& file, uint64_t offset);
+  // Tells whether the device's addresses are those of this process, and its work is done when a call returns.
+  // write(), clear() and pack() then take any of the process's memory.
+  virtual bool shares_memory() const { return false; }
   virtual Status write(uint64_t to, std::span<const std::byte> from) = 0;
   virtual Status read(std::span<std::byte> to, uint64_t from) = 0;
   virtual Status clear(uint64_t at, uint64_t bytes) = 0;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -119,7 +120,7 @@ class ProcessorDevice final : public Device {
     if (!mapping->ok())
       return Error{fmt::format("cpu: error: no memory for {} bytes", bytes), ErrorKind::kNoMemory};
     const uint64_t address = mapping->address();
-    blocks_.emplace(address, std::move(mapping));
+    blocks_.emplace(address, Block{std::move(mapping), bytes});
     return address;
   }
   void release(uint64_t address) override { blocks_.erase(address); }
@@ -129,9 +130,10 @@ class ProcessorDevice final : public Device {
     const std::span<const std::byte> bytes = file.bytes.subspan(offset);
     if (large_page_bytes(file.mapping.get()) < bytes.size() / 2) return copy(bytes);
     const auto address = reinterpret_cast<uint64_t>(bytes.data());
-    blocks_.emplace(address, file.mapping);
+    blocks_.emplace(address, Block{file.mapping, 0});
     return address;
   }
+  bool shares_memory() const override { return true; }
   Status write(uint64_t to, std::span<const std::byte> from) override {
     if (!from.empty()) std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
     return {};
@@ -140,12 +142,13 @@ class ProcessorDevice final : public Device {
     if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
     return {};
   }
-  // Large ranges get new pages, which the system clears when they are first used. A session's cache is such a
-  // range, and most of it is not used for long.
+  // Large ranges of the device's own memory get new pages, which the system clears when they are first used.
+  // A session's cache is such a range, and most of it is not used for long.
   Status clear(uint64_t at, uint64_t bytes) override {
     constexpr uint64_t kLarge = uint64_t{16} << 20, kPage = uint64_t{4} << 10;
     const uint64_t end = at + bytes, first = (at + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
-    if (bytes < kLarge || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+    if (bytes < kLarge || !owns(at, bytes) ||
+        madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
       std::memset(reinterpret_cast<void*>(at), 0, bytes);
       return {};
     }
@@ -188,7 +191,14 @@ class ProcessorDevice final : public Device {
   }
 
   Status pack(uint64_t pack) override {
-    crew_->run([&](uint32_t i) { code_->pack(reinterpret_cast<const MkPack*>(pack), i, manifest_.workers); });
+    // Parts take unequal times: memory that was not touched before has to be found by the system, or its
+    // host.
+    const uint32_t parts = manifest_.workers * kPartsOfWorker;
+    std::atomic<uint32_t> next = 0;
+    crew_->run([&](uint32_t) {
+      for (uint32_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;)
+        code_->pack(reinterpret_cast<const MkPack*>(pack), part, parts);
+    });
     return {};
   }
 
@@ -213,6 +223,20 @@ class ProcessorDevice final : public Device {
   }
 
  private:
+  static constexpr uint32_t kPartsOfWorker = 8;  // of rows that are packed
+  // Block is anonymous memory of so many bytes, or the mapping of a file, which counts as 0 bytes.
+  struct Block {
+    std::shared_ptr<const void> mapping;
+    uint64_t bytes;
+  };
+
+  bool owns(uint64_t at, uint64_t bytes) const {
+    auto after = blocks_.upper_bound(at);
+    if (after == blocks_.begin()) return false;
+    const auto& [address, block] = *--after;
+    return at + bytes <= address + block.bytes;
+  }
+
   // Copies bytes to new memory, each thread a share.
   Result<uint64_t> copy(std::span<const std::byte> bytes) {
     Result<uint64_t> memory = allocate(bytes.size());
@@ -226,7 +250,7 @@ class ProcessorDevice final : public Device {
     return memory;
   }
 
-  std::map<uint64_t, std::shared_ptr<const void>> blocks_;  // memory and mappings of files, by address
+  std::map<uint64_t, Block> blocks_;  // by address
   std::optional<Code> code_;
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;

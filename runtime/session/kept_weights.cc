@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <system_error>
-#include <thread>
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
+#include "runtime/base/parallel.h"
 
 namespace mkrt {
 namespace {
@@ -36,30 +34,10 @@ size_t chunks_of(uint64_t bytes) {
   return (bytes + kChunkBytes - 1) / kChunkBytes;
 }
 
-// Calls work(i, buffer) for each i below count, on as many threads as the process may use. Each thread has a
-// buffer of its own.
-void for_each(size_t count, const std::function<void(size_t, std::vector<std::byte>&)>& work) {
-  std::atomic<size_t> next = 0;
-  const auto serve = [&] {
-    std::vector<std::byte> buffer;
-    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(i, buffer);
-  };
-  std::vector<std::jthread> threads;
-  const size_t wanted = std::min<size_t>(count, std::thread::hardware_concurrency());
-  for (bool more = true; more && threads.size() + 1 < wanted;) {
-    try {
-      threads.emplace_back(serve);
-    } catch (const std::system_error&) {
-      more = false;  // the threads that there are do all the work
-    }
-  }
-  serve();
-}
-
 // Checks the arena against its hashes, and maps all its pages on the way.
 bool is_whole(std::span<const std::byte> arena, const std::vector<std::string>& hashes) {
   std::atomic<bool> whole = true;
-  for_each(hashes.size(), [&](size_t i, std::vector<std::byte>&) {
+  for_each_at_once(hashes.size(), [&](size_t i) {
     const std::span<const std::byte> chunk = chunk_of(arena, i);
     madvise(const_cast<std::byte*>(chunk.data()), chunk.size(), MADV_POPULATE_READ);
     if (hash_hex(as_text(chunk)) != hashes[i]) whole = false;
@@ -131,29 +109,6 @@ mode_t mode_of(const Checkpoint& checkpoint) {
   return mode | 0600;
 }
 
-// Writes the arena chunk by chunk, and returns the hash of each. Threads take turns to read the device.
-Result<std::vector<std::string>> write_arena(const FileWriter& file, uint64_t at, Device& device,
-                                             uint64_t arena, uint64_t bytes) {
-  std::vector<std::string> hashes(chunks_of(bytes));
-  std::mutex turn;
-  Status status;  // the first failure
-  for_each(hashes.size(), [&](size_t i, std::vector<std::byte>& chunk) {
-    const uint64_t begin = i * kChunkBytes;
-    chunk.resize(std::min(kChunkBytes, bytes - begin));
-    {
-      const std::lock_guard lock(turn);
-      if (status.ok()) status = device.read(chunk, arena + begin);
-      if (!status.ok()) return;
-    }
-    hashes[i] = hash_hex(as_text(chunk));
-    const Status written = file.write(chunk, at + begin);
-    const std::lock_guard lock(turn);
-    if (!written.ok()) status = written;
-  });
-  if (!status.ok()) return status.error();
-  return hashes;
-}
-
 }  // namespace
 
 std::string kept_path(const KeptFolder& folder, const KeptKey& key) {
@@ -183,28 +138,71 @@ Result<std::optional<KeptWeights>> find_kept(const KeptFolder& folder, const Kep
   return std::optional(KeptWeights{std::move(file.value()), contents.arena_at, std::move(contents.faulty)});
 }
 
-Status keep_weights(const KeptFolder& folder, const KeptKey& key, Device& device, uint64_t arena,
-                    const Manifest& manifest, const Checkpoint& checkpoint,
-                    const std::vector<FaultyTensor>& faulty) {
+Result<KeptFile> KeptFile::create(const KeptFolder& folder, const KeptKey& key, const Manifest& manifest,
+                                  std::vector<FaultyTensor> faulty) {
+  const std::string path = kept_path(folder, key), name = key.place + ".weights";
   const uint64_t bytes = manifest.weight_bytes;
   Contents contents{key.contents, kLargePageBytes, {}, faulty};
   contents.hashes.assign(chunks_of(bytes), std::string(32, '0'));
-  const uint64_t head_bytes = sizeof(Header) + to_text(contents).size() + 32;
-  contents.arena_at = (head_bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
-  const std::string path = kept_path(folder, key), name = key.place + ".weights";
-  if (Status status = make_room(folder, name, contents.arena_at + bytes); !status.ok()) return status;
-  FileWriter file(path);
-  Result<std::vector<std::string>> hashes = write_arena(file, contents.arena_at, device, arena, bytes);
-  if (!hashes.ok()) return hashes.error();
-  contents.hashes = std::move(hashes.value());
-  const std::string text = to_text(contents);
+  const uint64_t head_bytes = sizeof(Header) + to_text(contents).size() + 32,
+                 arena_at = (head_bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  if (Status status = make_room(folder, name, arena_at + bytes); !status.ok()) return status.error();
+  KeptFile file(path, key);
+  if (Status status = file.file_->write({}, 0); !status.ok()) return status.error();
+  file.faulty_ = std::move(faulty);
+  file.hashes_ = std::move(contents.hashes);
+  file.arena_at_ = arena_at;
+  file.arena_bytes_ = bytes;
+  return file;
+}
+
+Result<std::span<std::byte>> KeptFile::map() {
+  Result<std::shared_ptr<std::byte>> mapping = file_->map(arena_at_ + arena_bytes_);
+  if (!mapping.ok()) return mapping.error();
+  mapping_ = std::move(mapping.value());
+  return std::span(mapping_.get() + arena_at_, arena_bytes_);
+}
+
+// The arena goes chunk by chunk. Threads take turns to read the device.
+Status KeptFile::write(Device& device, uint64_t arena) {
+  std::mutex turn;
+  Status status;  // the first failure
+  for_each_at_once(hashes_.size(), [&](size_t i) {
+    const uint64_t begin = i * kChunkBytes;
+    std::vector<std::byte> chunk(std::min(kChunkBytes, arena_bytes_ - begin));
+    {
+      const std::lock_guard lock(turn);
+      if (status.ok()) status = device.read(chunk, arena + begin);
+      if (!status.ok()) return;
+    }
+    hashes_[i] = hash_hex(as_text(chunk));
+    const Status written = file_->write(chunk, arena_at_ + begin);
+    const std::lock_guard lock(turn);
+    if (!written.ok()) status = written;
+  });
+  return status;
+}
+
+Status KeptFile::commit(const Checkpoint& checkpoint) {
+  if (mapping_)
+    for_each_at_once(hashes_.size(), [&](size_t i) {
+      hashes_[i] = hash_hex(as_text(chunk_of({mapping_.get() + arena_at_, arena_bytes_}, i)));
+    });
+  const std::string text = to_text({key_.contents, arena_at_, hashes_, faulty_});
   Header header;
   header.text_bytes = static_cast<uint32_t>(text.size());
   hash_hex(text).copy(header.text_hash, sizeof(header.text_hash));
-  if (Status status = file.write(std::as_bytes(std::span(&header, 1)), 0); !status.ok()) return status;
-  if (Status status = file.write(std::as_bytes(std::span(text)), sizeof(header)); !status.ok()) return status;
+  if (Status status = file_->write(std::as_bytes(std::span(&header, 1)), 0); !status.ok()) return status;
+  if (Status status = file_->write(std::as_bytes(std::span(text)), sizeof(header)); !status.ok())
+    return status;
   if (Status status = check_stamps(checkpoint); !status.ok()) return status;
-  return file.commit(mode_of(checkpoint));
+  return file_->commit(mode_of(checkpoint));
+}
+
+MappedFile KeptFile::mapped() const {
+  const uint64_t bytes = arena_at_ + arena_bytes_;
+  mprotect(mapping_.get(), bytes, PROT_READ);
+  return {path_, {mapping_.get(), bytes}, mapping_};
 }
 
 }  // namespace mkrt

@@ -2,9 +2,12 @@
 // (docs/processor.md).
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "runtime/session/faulty_weights.h"
 #include "runtime/session/kept_folder.h"
 #include "runtime/session/kept_key.h"
@@ -28,11 +31,36 @@ std::string kept_path(const KeptFolder& folder, const KeptKey& key);
 Result<std::optional<KeptWeights>> find_kept(const KeptFolder& folder, const KeptKey& key,
                                              const Manifest& manifest, const Checkpoint& checkpoint);
 
-// Writes the weights arena at `arena` of the device to the kept file of a key. Readers see the file as a
-// whole or not at all. Errors: those of make_room() and of writing; those of check_stamps(). No file is left
-// then.
-Status keep_weights(const KeptFolder& folder, const KeptKey& key, Device& device, uint64_t arena,
-                    const Manifest& manifest, const Checkpoint& checkpoint,
-                    const std::vector<FaultyTensor>& faulty);
+// KeptFile is a kept file that is being made. Readers see the file as a whole or not at all: nothing is left
+// of it without commit(). Its arena is either mapped, and whoever has the mapping fills it, or written.
+class KeptFile {
+ public:
+  // Makes room for the file of a key, and the file. Errors: those of make_room(); it cannot be made.
+  static Result<KeptFile> create(const KeptFolder& folder, const KeptKey& key, const Manifest& manifest,
+                                 std::vector<FaultyTensor> faulty);
+
+  // Maps the file, and returns the arena, which is zeros. Errors: those of FileWriter::map().
+  Result<std::span<std::byte>> map();
+  // Writes the arena from a device's memory. Requires no map(). Errors: those of the device and of writing.
+  Status write(Device& device, uint64_t arena);
+  // Gives the file its name. The arena is complete. Errors: those of writing and of check_stamps().
+  Status commit(const Checkpoint& checkpoint);
+
+  // Returns the file as find_kept() does, from now on only to read. Requires map().
+  MappedFile mapped() const;
+  uint64_t arena_at() const { return arena_at_; }
+
+ private:
+  KeptFile(const std::string& path, const KeptKey& key)
+      : path_(path), key_(key), file_(std::make_unique<FileWriter>(path)) {}
+
+  std::string path_;
+  KeptKey key_;
+  std::unique_ptr<FileWriter> file_;
+  std::vector<FaultyTensor> faulty_;
+  std::vector<std::string> hashes_;
+  uint64_t arena_at_ = 0, arena_bytes_ = 0;
+  std::shared_ptr<std::byte> mapping_;
+};
 
 }  // namespace mkrt

@@ -192,7 +192,7 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
     const Status status = weights(w, buffer);
     return status.ok() ? device.write(to, buffer) : status;
   };
-  if (Status status = state->open(artefact, [&] { return state->load_weights(load); }); !status.ok())
+  if (Status status = state->open(artefact, [&] { return state->fill_weights(load); }); !status.ok())
     return status.error();
   return Session(std::move(state));
 }

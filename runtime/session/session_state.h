@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "runtime/session/kept_key.h"
+#include "runtime/session/kept_weights.h"
 #include "runtime/session/session.h"
 #include "runtime/session/step_memory.h"
 
@@ -64,10 +64,13 @@ struct Session::State {
   // LoadWeight loads one weight to its address.
   using LoadWeight = std::function<Status(const ManifestWeight& weight, uint64_t to)>;
   Status load_weights(const LoadWeight& load);
+  Status fill_weights(const LoadWeight& load);  // allocates, and loads
   Status load_checkpoint(const Checkpoint& checkpoint);
   Status find_weights(const KeptKey& key, const Checkpoint& checkpoint);
   Status pack_weights(const std::optional<KeptKey>& key, const Checkpoint& checkpoint);
-  void keep(const KeptKey& key, const Checkpoint& checkpoint);
+  std::optional<KeptFile> make_kept_file(const KeptKey& key);
+  void note_kept(const KeptKey& key, const Status& status);
+  Status hold(const MappedFile& file, uint64_t arena_at);
   void warn(const Error& error, const char* consequence);
   Status open(const Artefact& artefact, const std::function<Status()>& fill_weights);
   Status load_plan(std::span<const std::byte> plan);

@@ -14,8 +14,8 @@ constexpr const char* kNotKept = "the packed weights are not kept";
 
 }  // namespace
 
+// Loads the weights to session.weights.
 Status Session::State::load_weights(const LoadWeight& load) {
-  if (Status status = allocate(manifest.weight_bytes, session.weights); !status.ok()) return status;
   for (const ManifestWeight& w : manifest.weights) {
     if (options.on_packing) options.on_packing(w.offset, manifest.weight_bytes);
     if (Status status = load(w, session.weights + w.offset); !status.ok()) return status;
@@ -31,6 +31,11 @@ Status Session::State::load_weights(const LoadWeight& load) {
   return {};
 }
 
+Status Session::State::fill_weights(const LoadWeight& load) {
+  Status status = allocate(manifest.weight_bytes, session.weights);
+  return status.ok() ? load_weights(load) : status;
+}
+
 // Keeps an error as a warning, with what follows from it.
 void Session::State::warn(const Error& error, const char* consequence) {
   constexpr std::string_view kError = ": error: ";
@@ -39,42 +44,64 @@ void Session::State::warn(const Error& error, const char* consequence) {
   weights.warnings.push_back(fmt::format("{}; {}", text, consequence));
 }
 
+// Takes the weights of a mapped file.
+Status Session::State::hold(const MappedFile& file, uint64_t arena_at) {
+  const Result<uint64_t> held = device->hold(file, arena_at);
+  if (!held.ok()) return held.error();
+  owned.push_back(session.weights = held.value());
+  return {};
+}
+
 // Takes the weights of a kept file where there is one. A file that cannot be used is a warning.
 Status Session::State::find_weights(const KeptKey& key, const Checkpoint& checkpoint) {
   Result<std::optional<KeptWeights>> found = find_kept(options.kept_weights, key, manifest, checkpoint);
   if (!found.ok()) warn(found.error(), "the weights are packed again");
   if (!found.ok() || !found.value()) return {};
   KeptWeights& kept = *found.value();
-  const Result<uint64_t> held = device->hold(kept.file, kept.arena_at);
-  if (!held.ok()) return held.error();
-  owned.push_back(session.weights = held.value());
+  if (Status status = hold(kept.file, kept.arena_at); !status.ok()) return status;
   weights.mapped = true;
   weights.file = kept.file.path;
   weights.faulty = std::move(kept.faulty);
   return {};
 }
 
-// Keeps the weights that the session has packed. A failure is a warning.
-void Session::State::keep(const KeptKey& key, const Checkpoint& checkpoint) {
-  Status status = device->wait_for_stream(0);
-  if (status.ok())
-    status = keep_weights(options.kept_weights, key, *device, session.weights, manifest, checkpoint,
-                          weights.faulty);
+// Makes the file that the weights will be kept in. A failure is a warning.
+std::optional<KeptFile> Session::State::make_kept_file(const KeptKey& key) {
+  Result<KeptFile> file = KeptFile::create(options.kept_weights, key, manifest, weights.faulty);
+  if (file.ok()) return std::move(file.value());
+  warn(file.error(), kNotKept);
+  return std::nullopt;
+}
+
+// Notes which file keeps the weights, or warns of a failure.
+void Session::State::note_kept(const KeptKey& key, const Status& status) {
   if (status.ok())
     weights.file = kept_path(options.kept_weights, key);
   else
     warn(status.error(), kNotKept);
 }
 
-// Packs the weights, and keeps them where there is a key.
+// Packs the weights, and keeps them where there is a key. A device that shares memory packs them straight
+// into the file, so that they are written once and take memory once.
 Status Session::State::pack_weights(const std::optional<KeptKey>& key, const Checkpoint& checkpoint) {
-  const Status stamped = key ? await_stamps(checkpoint) : Status();
+  const Status stamped = key ? await_stamps(checkpoint) : Status();  // before any tensor is read
+  if (!stamped.ok()) warn(stamped.error(), kNotKept);
+  if (key || options.find_faulty) weights.faulty = find_faulty(manifest, checkpoint);
+  std::optional<KeptFile> file = key && stamped.ok() ? make_kept_file(*key) : std::nullopt;
   WeightLoader loader(*device, checkpoint);
   const auto load = [&](const ManifestWeight& w, uint64_t to) { return loader.load(w, to); };
-  if (Status status = load_weights(load); !status.ok()) return status;
-  if (key || options.find_faulty) weights.faulty = find_faulty(manifest, checkpoint);
-  if (!stamped.ok()) warn(stamped.error(), kNotKept);
-  if (key && stamped.ok()) keep(*key, checkpoint);
+  if (file && device->shares_memory())
+    if (const Result<std::span<std::byte>> arena = file->map(); arena.ok()) {
+      session.weights = reinterpret_cast<uint64_t>(arena.value().data());
+      if (Status status = load_weights(load); !status.ok()) return status;
+      note_kept(*key, file->commit(checkpoint));
+      return hold(file->mapped(), file->arena_at());
+    }
+  if (Status status = fill_weights(load); !status.ok() || !file) return status;
+  Status kept = device->wait_for_stream(0);
+  if (kept.ok()) kept = file->write(*device, session.weights);
+  if (kept.ok()) kept = file->commit(checkpoint);
+  note_kept(*key, kept);
   return {};
 }
 

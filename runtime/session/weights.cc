@@ -29,6 +29,11 @@ constexpr uint64_t kRows = 256;  // bytes before the rows in staging memory, for
 static_assert(sizeof(MkPack) <= kRows);
 constexpr uint64_t kScaleAlignment = 16;  // of scales, behind the rows
 
+// Tells whether rows that begin here can be packed where they are. Words of codes have 4 bytes.
+bool is_aligned(const void* rows) {
+  return reinterpret_cast<uintptr_t>(rows) % sizeof(uint32_t) == 0;
+}
+
 // Checks one source of a weight, and its scales.
 Status check_source(const ManifestWeight& w, const std::string& name, const Checkpoint& checkpoint) {
   const bool vector = w.layout == WeightLayout::kVector;
@@ -129,10 +134,16 @@ Status WeightLoader::load(const ManifestWeight& weight, uint64_t to) {
   return {};
 }
 
+// Returns how many rows are packed together. Whole strips are packed fastest.
+uint64_t WeightLoader::rows_of_piece(uint64_t row_bytes, uint64_t rows) const {
+  const uint64_t fit = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows);
+  return fit == rows || fit < kStripRows ? fit : fit / kStripRows * kStripRows;
+}
+
 Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::string> sources, uint64_t to) {
   const WeightFormat format = weight_format(type_of(w));
   const uint64_t row_bytes = w.cols * format.bits / 8, rows = w.rows / sources.size(),
-                 max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows),
+                 max = rows_of_piece(row_bytes, rows),
                  groups = format.grouped() ? (w.cols + format.group_cols - 1) / format.group_cols : 0,
                  scales_at =
                      kRows + (max * row_bytes + kScaleAlignment - 1) / kScaleAlignment * kScaleAlignment,
@@ -167,6 +178,7 @@ Status WeightLoader::load_source(const std::string& name, const WeightFormat& fo
     if (!opened.ok()) return opened.error();
     reader = std::move(opened.value());
   }
+  const uint64_t staged = pack.from;
   std::vector<std::byte> memory;
   for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
     pack.rows = std::min(max, rows - pack.first);
@@ -174,8 +186,10 @@ Status WeightLoader::load_source(const std::string& name, const WeightFormat& fo
         reader ? reader->codes(pack.first, pack.rows, memory)
                : plain_rows(checkpoint_, {name, rows, pack.cols, format.bits / 8}, pack.first, pack.rows,
                             memory);
+    const bool in_place = device_.shares_memory() && is_aligned(from.data());
+    pack.from = in_place ? reinterpret_cast<uint64_t>(from.data()) : staged;
     Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1)));
-    if (status.ok()) status = device_.write(pack.from, from);
+    if (status.ok() && !in_place) status = device_.write(pack.from, from);
     if (status.ok() && reader) status = write_scales(*reader, pack);
     if (status.ok()) status = device_.pack(staging_);
     if (!status.ok()) return status;

@@ -42,6 +42,7 @@ class WeightLoader {
                      MkPack pack);
   Status write_scales(const MatrixReader& reader, const MkPack& pack);
   Status load_vector(const ManifestWeight& weight, uint64_t to);
+  uint64_t rows_of_piece(uint64_t row_bytes, uint64_t rows) const;
   Status reserve(uint64_t bytes);
 
   Device& device_;

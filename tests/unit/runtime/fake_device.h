@@ -27,6 +27,7 @@ struct FakeDevice final : Device {
   int32_t off_by = 0;             // added to each id that the kernel samples, mod 10
   uint64_t failing = UINT64_MAX;  // reads of this size fail
   uint64_t max_bytes = 1 << 20;   // size of the largest block of memory
+  bool shares = false;
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
@@ -35,6 +36,7 @@ struct FakeDevice final : Device {
     return reinterpret_cast<uint64_t>(blocks.back().data());
   }
   void release(uint64_t) override {}
+  bool shares_memory() const override { return shares; }
   Status write(uint64_t to, std::span<const std::byte> from) override {
     std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
     return {};

@@ -88,6 +88,30 @@ TEST_CASE(
   CHECK(fs::status(dir.path + "/out").permissions() == fs::perms(0640));
 }
 
+TEST_CASE("a file that is written through a mapping has its bytes, and no more than were reserved") {
+  const test::TempDir dir;
+  const std::string path = dir.path + "/file";
+  {
+    FileWriter file(path);
+    const Result<std::shared_ptr<std::byte>> mapping = file.map(10'000);
+    REQUIRE_MESSAGE(mapping.ok(), mapping.error().message);
+    CHECK(mapping.value().get()[9'999] == std::byte{0});
+    mapping.value().get()[9'999] = std::byte{'x'};
+    CHECK(file.write(std::as_bytes(std::span("head", 4)), 0).ok());
+    CHECK(mapping.value().get()[0] == std::byte{'h'});
+    CHECK(file.commit().ok());
+  }
+  const std::string text = read_text(path, 10'000).value();
+  CHECK(text.size() == 10'000);
+  CHECK(text.starts_with("head"));
+  CHECK(text.back() == 'x');
+
+  const FileWriter large(dir.path + "/large");
+  const Result<std::shared_ptr<std::byte>> refused = large.map(uint64_t{1} << 60);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message.starts_with(dir.path + "/large: error: cannot reserve: "));
+}
+
 TEST_CASE("programs that the process starts do not get a file that is being written") {
   const test::TempDir dir;
   const FileWriter file(dir.path + "/out");

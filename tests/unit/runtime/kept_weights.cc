@@ -61,12 +61,13 @@ std::string checkpoint_bytes() {
   return bytes + header + std::string(kMatrixBytes, '\x70') + std::string(16, '\x3f');
 }
 
-// Folders holds a checkpoint and a folder for kept weights.
+// Folders holds a checkpoint and a folder for kept weights. A device that shares memory packs into the file.
 struct Folders {
+  bool shares = false;
   TempDir dir;
   std::string model = dir.path + "/model", file = model + "/model.safetensors";
   KeptFolder kept{dir.path + "/kept", uint64_t{1} << 30, 0};
-  Folders() {
+  explicit Folders(bool device_shares = false) : shares(device_shares) {
     fs::create_directory(model);
     dir.write("model/model.safetensors", checkpoint_bytes());
   }
@@ -79,6 +80,16 @@ struct Folders {
   }
 };
 
+// Runs a test case on a device with memory of its own, and on one that shares the process's.
+bool shares_memory() {
+  bool shares = false;
+  SUBCASE("memory of its own") {}
+  SUBCASE("memory of the process") {
+    shares = true;
+  }
+  return shares;
+}
+
 // Start is what one start of the model did.
 struct Start {
   WeightsReport report;
@@ -90,6 +101,7 @@ Start start(const Folders& f, const KeptFolder& kept, const Manifest& m = with_w
             uint8_t layout = 0) {
   FakeDevice device;
   device.layout = layout;
+  device.shares = f.shares;
   device.max_bytes = 8 << 20;
   const Result<Checkpoint> checkpoint = open_checkpoint(f.model);
   REQUIRE_MESSAGE(checkpoint.ok(), checkpoint.error().message);
@@ -126,7 +138,7 @@ void change_byte(const std::string& path, uint64_t from_end, char to) {
 }
 
 TEST_CASE("a second start maps what the first one packed, and packs nothing") {
-  const Folders f;
+  const Folders f(shares_memory());
   const Start first = start(f), second = start(f), none = start(f, {});
   CHECK(first.report.warnings.empty());
   CHECK(!first.report.mapped);
@@ -141,7 +153,7 @@ TEST_CASE("a second start maps what the first one packed, and packs nothing") {
 }
 
 TEST_CASE("a changed checkpoint is packed again and replaces what was kept") {
-  const Folders f;
+  const Folders f(shares_memory());
   const Start first = start(f);
   change_byte(f.file, 16 + kMatrixBytes, '\x71');  // the first of the matrix
   const Start changed = start(f), again = start(f);
@@ -182,7 +194,7 @@ TEST_CASE("another arrangement of the weights, another layout and another path a
 }
 
 TEST_CASE("a file that is damaged, truncated or foreign gives a warning and is made anew") {
-  const Folders f;
+  const Folders f(shares_memory());
   const std::string path = start(f).report.file;
   const uint64_t size = fs::file_size(path);
   std::vector<char> head(4096);
@@ -223,7 +235,7 @@ TEST_CASE("a file that is damaged, truncated or foreign gives a warning and is m
 }
 
 TEST_CASE("weights that are not a number are known without a look at them") {
-  const Folders f;
+  const Folders f(shares_memory());
   change_byte(f.file, 16 + kMatrixBytes, '\x81');
   change_byte(f.file, 15 + kMatrixBytes, '\x7f');  // the matrix's first element is 0x7f81
   for (const bool mapped : {false, true}) {
@@ -269,7 +281,7 @@ std::string refused(const Folders& f, const KeptFolder& kept) {
 }
 
 TEST_CASE("weights that cannot be kept give one warning") {
-  const Folders f;
+  const Folders f(shares_memory());
   const std::string then = "; the packed weights are not kept", file = f.dir.write("file", "");
   CHECK(refused(f, {file + "/in", {}, 0}) == "file/in: warning: cannot create: Not a directory" + then);
   CHECK(refused(f, {f.kept.path, 1000, 0}) ==
@@ -280,7 +292,7 @@ TEST_CASE("weights that cannot be kept give one warning") {
 }
 
 TEST_CASE("a folder that may not be written, and a limit of file sizes, give one warning and leave no file") {
-  const Folders f;
+  const Folders f(shares_memory());
   fs::create_directory(f.kept.path);
   const mkc::test::ApartResult limited = mkc::test::run_apart(
       [&] {
@@ -307,7 +319,7 @@ TEST_CASE("a folder that may not be written, and a limit of file sizes, give one
 }
 
 TEST_CASE("two processes that start at once leave one whole file") {
-  const Folders f;
+  const Folders f(shares_memory());
   const auto process = [&] {
     return mkc::test::run_apart(
                [&] {
@@ -326,7 +338,7 @@ TEST_CASE("two processes that start at once leave one whole file") {
 }
 
 TEST_CASE("who may not read the checkpoint may not read the kept weights") {
-  const Folders f;
+  const Folders f(shares_memory());
   fs::permissions(f.file, fs::perms(0600));
   struct stat info{};
   REQUIRE(stat(start(f).report.file.c_str(), &info) == 0);

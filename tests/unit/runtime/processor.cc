@@ -6,12 +6,14 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "runtime/base/file.h"
 #include "runtime/device/device.h"
 #include "tests/apart.h"
 #include "tests/unit/runtime/made_artefact.h"
+#include "tests/unit/temp_dir.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -57,17 +59,25 @@ std::string refused(Device& device, const Artefact& a) {
   return status.ok() ? "" : status.error().message;
 }
 
-// Returns what the workers of a launch wrote, and what mk_pack() wrote.
+constexpr uint32_t kParts = 24;  // of rows that are packed, 8 for each worker
+
+// Returns what the workers of a launch wrote, and what mk_pack() wrote for each part.
 std::vector<uint32_t> answers(Device& device) {
-  const uint64_t memory = device.allocate(6 * sizeof(uint32_t)).value();
+  const uint64_t memory = device.allocate((3 + kParts) * sizeof(uint32_t)).value();
   REQUIRE(device.launch(0, memory, 0, 1).ok());
   REQUIRE(device.pack(memory + 3 * sizeof(uint32_t)).ok());
-  std::vector<uint32_t> values(6);
+  std::vector<uint32_t> values(3 + kParts);
   REQUIRE(device.read(std::as_writable_bytes(std::span(values)), memory).ok());
   return values;
 }
 
-const std::vector<uint32_t> kOfFirst{100, 101, 102, 103, 103, 103}, kOfSecond{200, 201, 202, 203, 203, 203};
+// Returns the answers of code whose answer is `first`.
+std::vector<uint32_t> answers_of(uint32_t first) {
+  std::vector<uint32_t> values{first, first + 1, first + 2};
+  values.resize(3 + kParts, first + kParts);
+  return values;
+}
+const std::vector<uint32_t> kOfFirst = answers_of(100), kOfSecond = answers_of(200);
 
 TEST_CASE("each worker of an artefact for the processor runs the artefact's own code") {
   const std::unique_ptr<Device> device = open_processor(), other = open_processor();
@@ -99,6 +109,27 @@ TEST_CASE("the processor refuses artefacts for other devices, and takes its own 
   CHECK(refused(*device, artefact(whole)) == "");
   CHECK(refused(*device, artefact(whole, "x86-64-v3", 2)).ends_with(": open another device for it"));
   CHECK(answers(*device) == kOfFirst);
+}
+
+TEST_CASE("memory is cleared, the device's own and that of a mapped file") {
+  constexpr uint64_t kBytes = (uint64_t{40} << 20) + 100;  // large ranges are cleared in another way
+  const test::TempDir dir;
+  const FileWriter file(dir.path + "/file");
+  const std::unique_ptr<Device> device = open_processor();
+  const Result<std::shared_ptr<std::byte>> mapping = file.map(kBytes);
+  REQUIRE_MESSAGE(mapping.ok(), mapping.error().message);
+  const std::vector<std::byte> ones(kBytes, std::byte{1});
+  for (const uint64_t at :
+       {device->allocate(kBytes).value(), reinterpret_cast<uint64_t>(mapping.value().get())}) {
+    REQUIRE(device->write(at, ones).ok());
+    REQUIRE(device->clear(at + 10, kBytes - 20).ok());
+    std::vector<std::byte> read(kBytes);
+    REQUIRE(device->read(read, at).ok());
+    CHECK(std::ranges::count(read, std::byte{1}) == 20);
+    CHECK(std::ranges::count(read, std::byte{0}) == kBytes - 20);
+    CHECK(read[9] == std::byte{1});
+    CHECK(read[kBytes - 10] == std::byte{1});
+  }
 }
 
 TEST_CASE("workers without a thread are an error") {

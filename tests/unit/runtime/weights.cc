@@ -194,7 +194,9 @@ TEST_CASE("elements that are not a number are counted in each tensor once, and i
     const char* dtype;
     std::vector<Element> elements;
     uint64_t count, first;
+    int64_t size = 10'000;  // elements in all
   };
+  constexpr int64_t kLarge = 9'000'000;  // threads share such tensors
   const Case cases[] = {{"F32", {{0, 0x7f800000}, {1, 0xff800000}, {2, 0x7f7fffff}, {3, 0x80000000}}, 0, 0},
                         {"F32", {{5, 0x7f800001}, {9, 0xffffffff}}, 2, 5},
                         {"F16", {{0, 0x7c00}, {1, 0xfc00}, {2, 0x7bff}, {3, 0x8000}}, 0, 0},
@@ -204,24 +206,26 @@ TEST_CASE("elements that are not a number are counted in each tensor once, and i
                         {"BF16", {{9998, 0x7fff}}, 1, 9998},
                         {"F8_E4M3", {{0, 0x7e}, {1, 0xfe}, {2, 0x80}}, 0, 0},
                         {"F8_E4M3", {{7, 0x7f}, {9999, 0xff}}, 2, 7},
+                        {"BF16", {{8'999'999, 0x7fc0}, {4'194'304, 0x7fc0}}, 2, 4'194'304, kLarge},
+                        {"F32", {{6'000'000, 0x7f800001}}, 1, 6'000'000, kLarge},
                         {"I32", {{0, 0xffffffff}}, 0, 0}};
   std::vector<StoredTensor> tensors;
   Manifest m;
   for (const Case& c : cases) {
-    const std::string name = "w" + std::to_string(tensors.size());
-    tensors.push_back({name, c.dtype, {10000}, "f of " + name, {}});
+    const std::string name = fmt::format("w{:02}", tensors.size());
+    tensors.push_back({name, c.dtype, {c.size}, "f of " + name, {}});
     ManifestWeight weight;
-    weight.sources = {"w0", name, name};  // tied weights share a source, and every tensor is checked
+    weight.sources = {"w00", name, name};  // tied weights share a source, and every tensor is checked
     m.weights.push_back(weight);
   }
   Memory memory(tensors);
   std::vector<std::string> expected, found;
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::fill(memory.storage[i].begin(), memory.storage[i].end(), std::byte{0});
-    const size_t width = memory.storage[i].size() / 10000;
+    const size_t width = memory.storage[i].size() / static_cast<size_t>(cases[i].size);
     for (const Element& e : cases[i].elements) std::memcpy(&memory.storage[i][e.at * width], &e.bits, width);
     if (cases[i].count != 0)
-      expected.push_back(fmt::format("w{} f of w{} {} {}", i, i, cases[i].count, cases[i].first));
+      expected.push_back(fmt::format("w{:02} f of w{:02} {} {}", i, i, cases[i].count, cases[i].first));
   }
   for (const FaultyTensor& t : find_faulty(m, memory.checkpoint))
     found.push_back(fmt::format("{} {} {} {}", t.name, t.file, t.count, t.first));
