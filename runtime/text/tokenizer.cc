@@ -14,7 +14,8 @@
 namespace mkrt {
 namespace {
 
-constexpr size_t kMaxTextBytes = size_t{256} << 20;  // positions in a piece have 32 bits
+constexpr size_t kMaxTextBytes = size_t{256} << 20;
+constexpr size_t kMaxNormalizedBytes = size_t{1} << 30;  // positions in a piece have 32 bits
 
 Result<nlohmann::json> parse_json(const std::string& path, std::string_view text) {
   try {
@@ -66,6 +67,9 @@ Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_s
 Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
                            std::vector<int32_t>& ids) {
   const std::string normalized = normalize(tokenizer.normalizers, text);
+  if (normalized.size() > kMaxNormalizedBytes)
+    return Error{fmt::format("a text of {} bytes after normalizers is too long: at most {}",
+                             normalized.size(), kMaxNormalizedBytes)};
   const TokenTree& tree = tokenizer.added.in_normalized_text;
   for (const Segment& segment : split_at_added_tokens(tokenizer.added, tree, normalized)) {
     if (segment.id) {
