@@ -45,26 +45,38 @@ Result<Node> deciding_key(const Document& config) {
   return config.error(key.place, fmt::format("{} is {}, expected a string", key.path, describe(key)));
 }
 
+// Returns the names of a family among which the config's is looked for.
+const std::vector<std::string>& names_of(const Family& family, const Node& key) {
+  return key.path == "architectures" ? family.architectures : family.model_types;
+}
+
+// Returns the family if its model types agree with the config.
+Result<Family> checked(Family family, const Document& config, const Node& key) {
+  const Node type = config_value(config, "model_type");
+  if (type.is(Kind::kNull) || std::ranges::count(family.model_types, type.string) > 0) return family;
+  return config.error(type.place, fmt::format("model_type is {}, but {} is of the {} family", describe(type),
+                                              key.string, family.name));
+}
+
 }  // namespace
 
 Result<Family> find_family(const Document& config, const std::string& models_dir) {
   MKC_TRY(key, deciding_key(config));
   MKC_TRY(sources, family_sources(models_dir));
+  const size_t given = sources.size() - builtin_families().size();
   std::vector<std::string> known;
-  for (Source& source : sources) {
-    MKC_TRY(document, parse_yaml(std::move(source)));
-    MKC_TRY(family, read_family(std::move(document)));
-    const auto& names = key.path == "architectures" ? family.architectures : family.model_types;
-    if (std::find(names.begin(), names.end(), key.string) == names.end()) {
+  // Parsing takes most of the time. A built-in family without the name in its text cannot list it, and is
+  // parsed for the error alone.
+  for (const bool all : {false, true}) {
+    known.clear();
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (!all && i >= given && sources[i].text.find(key.string) == std::string::npos) continue;
+      MKC_TRY(document, parse_yaml(sources[i]));
+      MKC_TRY(family, read_family(std::move(document)));
+      const std::vector<std::string>& names = names_of(family, key);
+      if (std::ranges::count(names, key.string) > 0) return checked(std::move(family), config, key);
       known.insert(known.end(), names.begin(), names.end());
-      continue;
     }
-    const Node type = config_value(config, "model_type");
-    const auto& types = family.model_types;
-    const bool agrees = std::find(types.begin(), types.end(), type.string) != types.end();
-    if (agrees || type.is(Kind::kNull)) return std::move(family);
-    return config.error(type.place, fmt::format("model_type is {}, but {} is of the {} family",
-                                                describe(type), key.string, family.name));
   }
   return config.error(
       key.place, fmt::format("{} names \"{}\", known are {}", key.path, key.string, fmt::join(known, ", ")));

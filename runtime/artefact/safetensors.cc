@@ -88,42 +88,6 @@ Status check_filled(std::vector<StoredTensor> tensors, const std::string& path,
   return {};
 }
 
-Result<std::vector<StoredTensor>> read_header(const MappedFile& file) {
-  const auto fail = [&](const std::string& message) {
-    return Error{fmt::format("{}: error: {}", file.path, message)};
-  };
-  if (const std::string kind = foreign_format(file.bytes); !kind.empty()) return fail("is " + kind);
-  uint64_t header_bytes = 0;
-  if (file.bytes.size() < sizeof(header_bytes))
-    return fail(fmt::format("has {} bytes, expected at least 8: not a safetensors file", file.bytes.size()));
-  std::memcpy(&header_bytes, file.bytes.data(), sizeof(header_bytes));
-  if (header_bytes > kMaxHeaderBytes)
-    return fail(fmt::format("header of {} bytes, expected at most {}", header_bytes, kMaxHeaderBytes));
-  if (header_bytes > file.bytes.size() - sizeof(header_bytes))
-    return fail(
-        fmt::format("header of {} bytes in a file of {}: truncated", header_bytes, file.bytes.size()));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()) + sizeof(header_bytes),
-                              header_bytes);
-  const std::span<const std::byte> data = file.bytes.subspan(sizeof(header_bytes) + header_bytes);
-
-  const Result<nlohmann::json> header = parse_json_text(text, file.path);
-  if (!header.ok()) return header.error();
-  Status status;
-  const JsonNode root(header.value(), file.path, status);
-  std::vector<StoredTensor> tensors;
-  for (const auto& [name, entry] : root.members()) {
-    if (name == "__metadata__") {
-      for (const auto& [key, value] : entry.members()) value.string();
-      continue;
-    }
-    tensors.push_back(read_entry(name, entry, file, data));
-    if (!status.ok()) return status.error();
-  }
-  if (!status.ok()) return status.error();
-  if (Status filled = check_filled(tensors, file.path, data); !filled.ok()) return filled.error();
-  return tensors;
-}
-
 struct Index {
   std::map<std::string, std::string> shard_of;  // by tensor name
   std::set<std::string> shards;
@@ -171,7 +135,7 @@ Status check_index(const Index& index, const Checkpoint& checkpoint, const std::
 Status add_file(Checkpoint& checkpoint, const std::string& path) {
   Result<MappedFile> file = map_file(path);
   if (!file.ok()) return file.error();
-  Result<std::vector<StoredTensor>> tensors = read_header(file.value());
+  Result<std::vector<StoredTensor>> tensors = read_tensors(file.value());
   if (!tensors.ok()) return tensors.error();
   checkpoint.files.push_back(std::move(file.value()));
   for (StoredTensor& t : tensors.value()) checkpoint.tensors.push_back(std::move(t));
@@ -189,6 +153,42 @@ Status sort_by_name(std::vector<StoredTensor>& tensors) {
 }
 
 }  // namespace
+
+Result<std::vector<StoredTensor>> read_tensors(const MappedFile& file) {
+  const auto fail = [&](const std::string& message) {
+    return Error{fmt::format("{}: error: {}", file.path, message)};
+  };
+  if (const std::string kind = foreign_format(file.bytes); !kind.empty()) return fail("is " + kind);
+  uint64_t header_bytes = 0;
+  if (file.bytes.size() < sizeof(header_bytes))
+    return fail(fmt::format("has {} bytes, expected at least 8: not a safetensors file", file.bytes.size()));
+  std::memcpy(&header_bytes, file.bytes.data(), sizeof(header_bytes));
+  if (header_bytes > kMaxHeaderBytes)
+    return fail(fmt::format("header of {} bytes, expected at most {}", header_bytes, kMaxHeaderBytes));
+  if (header_bytes > file.bytes.size() - sizeof(header_bytes))
+    return fail(
+        fmt::format("header of {} bytes in a file of {}: truncated", header_bytes, file.bytes.size()));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()) + sizeof(header_bytes),
+                              header_bytes);
+  const std::span<const std::byte> data = file.bytes.subspan(sizeof(header_bytes) + header_bytes);
+
+  const Result<nlohmann::json> header = parse_json_text(text, file.path);
+  if (!header.ok()) return header.error();
+  Status status;
+  const JsonNode root(header.value(), file.path, status);
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, entry] : root.members()) {
+    if (name == "__metadata__") {
+      for (const auto& [key, value] : entry.members()) value.string();
+      continue;
+    }
+    tensors.push_back(read_entry(name, entry, file, data));
+    if (!status.ok()) return status.error();
+  }
+  if (!status.ok()) return status.error();
+  if (Status filled = check_filled(tensors, file.path, data); !filled.ok()) return filled.error();
+  return tensors;
+}
 
 const StoredTensor* Checkpoint::find(std::string_view name) const {
   const auto at = std::lower_bound(tensors.begin(), tensors.end(), name,

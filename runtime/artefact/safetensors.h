@@ -42,4 +42,8 @@ struct Checkpoint {
 // - an index whose shards are not plain file names, or hold other tensors than it says
 Result<Checkpoint> open_checkpoint(const std::string& directory);
 
+// Returns the tensors of one file, in the order of their names. Errors: those of open_checkpoint() about a
+// file's contents.
+Result<std::vector<StoredTensor>> read_tensors(const MappedFile& file);
+
 }  // namespace mkrt

@@ -118,6 +118,8 @@ Decoder read_decoder(const JsonNode& node, const Bpe& model, const AddedTokens& 
     decoder.tokens = decode_vocabulary(model, added, decode_byte_level);
   } else {
     const std::vector<ReplaceText> replacements = read_sentence_piece(node, steps, decoder);
+    check_growth(node, replacements);
+    if (node.failed()) return decoder;  // what is to be replaced may be empty
     decoder.tokens = decode_vocabulary(
         model, added, [&](std::string_view token) { return decode_sentence_piece(token, replacements); });
   }

@@ -1,5 +1,6 @@
 #include "runtime/text/normalizer.h"
 
+#include <fmt/format.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 namespace mkrt {
 namespace {
 
+constexpr double kMaxGrowth = 64;
 constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
 bool is_ascii(std::string_view text) {
@@ -107,6 +109,10 @@ Normalizer read_normalizer(const JsonNode& node) {
 std::vector<Normalizer> read_normalizers(const JsonNode& node) {
   std::vector<Normalizer> normalizers;
   for (const JsonNode& step : node.sequence("normalizers")) normalizers.push_back(read_normalizer(step));
+  std::vector<ReplaceText> replacements;
+  for (const Normalizer& normalizer : normalizers)
+    if (const auto* replace = std::get_if<ReplaceText>(&normalizer)) replacements.push_back(*replace);
+  check_growth(node, replacements);
   return normalizers;
 }
 
@@ -123,6 +129,16 @@ ReplaceText read_replace(const JsonNode& node) {
   ReplaceText replace{pattern.at("String").string(), node.at("content").string()};
   if (replace.from.empty()) pattern.at("String").fail_expected("at least one character");
   return replace;
+}
+
+void check_growth(const JsonNode& node, std::span<const ReplaceText> steps) {
+  double growth = 1;
+  for (const ReplaceText& step : steps)
+    if (step.to.size() > step.from.size() && !step.from.empty())
+      growth *= static_cast<double>(step.to.size()) / static_cast<double>(step.from.size());
+  if (growth > kMaxGrowth)
+    node.fail(fmt::format("replacements may make a text {:.3g} times as long, expected at most {} times",
+                          growth, kMaxGrowth));
 }
 
 std::string replace_all(const ReplaceText& replace, std::string_view text) {

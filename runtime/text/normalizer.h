@@ -1,6 +1,7 @@
 // Normalizers change a text before it is cut into pieces.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +35,10 @@ std::string normalize(const std::vector<Normalizer>& normalizers, std::string_vi
 
 // Reads {"type": "Replace", "pattern": {"String": …}, "content": …} of a normalizer or a decoder.
 ReplaceText read_replace(const JsonNode& node);
+// Fails where replacements, one after the other, could make a text more than 64 times as long: each step may
+// multiply it, and a few steps would fill the memory.
+void check_growth(const JsonNode& node, std::span<const ReplaceText> steps);
+// Returns the text with all occurrences replaced. Requires a string that is not empty to be replaced.
 std::string replace_all(const ReplaceText& replace, std::string_view text);
 
 }  // namespace mkrt

@@ -14,9 +14,10 @@
 namespace mkrt {
 namespace {
 
-constexpr size_t kMaxTextBytes = size_t{256} << 20;  // positions in a piece have 32 bits
+constexpr size_t kMaxTextBytes = size_t{256} << 20;
+constexpr size_t kMaxNormalizedBytes = size_t{1} << 30;  // positions in a piece have 32 bits
 
-Result<nlohmann::json> parse_json(const std::string& path, const std::string& text) {
+Result<nlohmann::json> parse_json(const std::string& path, std::string_view text) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
@@ -29,7 +30,7 @@ Result<nlohmann::json> parse_json(const std::string& path, const std::string& te
   }
 }
 
-Tokenizer read_tokenizer(const JsonNode& root) {
+Tokenizer tokenizer_of(const JsonNode& root) {
   Tokenizer tokenizer;
   root.allow_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                    "post_processor", "decoder", "model"});
@@ -66,6 +67,9 @@ Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_s
 Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
                            std::vector<int32_t>& ids) {
   const std::string normalized = normalize(tokenizer.normalizers, text);
+  if (normalized.size() > kMaxNormalizedBytes)
+    return Error{fmt::format("a text of {} bytes after normalizers is too long: at most {}",
+                             normalized.size(), kMaxNormalizedBytes)};
   const TokenTree& tree = tokenizer.added.in_normalized_text;
   for (const Segment& segment : split_at_added_tokens(tokenizer.added, tree, normalized)) {
     if (segment.id) {
@@ -84,12 +88,16 @@ Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bo
 Result<Tokenizer> load_tokenizer(const std::string& path) {
   const Result<std::string> text = read_text(path, SIZE_MAX);
   if (!text.ok()) return text.error();
-  if (const std::string kind = foreign_format(std::as_bytes(std::span(text.value()))); !kind.empty())
+  return read_tokenizer(text.value(), path);
+}
+
+Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path) {
+  if (const std::string kind = foreign_format(std::as_bytes(std::span(text))); !kind.empty())
     return Error{fmt::format("{}: error: is {}", path, kind)};
-  const Result<nlohmann::json> document = parse_json(path, text.value());
+  const Result<nlohmann::json> document = parse_json(path, text);
   if (!document.ok()) return document.error();
   Status status;
-  Tokenizer tokenizer = read_tokenizer(JsonNode(document.value(), path, status));
+  Tokenizer tokenizer = tokenizer_of(JsonNode(document.value(), path, status));
   if (!status.ok()) return status.error();
   return tokenizer;
 }

@@ -30,6 +30,9 @@ struct Tokenizer {
 // Reads a tokenizer.json. Errors: an unsupported part, with its path in the document.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
+// Reads the text of a tokenizer.json. Errors, which name `path`: an unsupported part.
+Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path);
+
 // Returns the ids of a text. `add_special` adds the post-processor's ids around it, such as the token that
 // begins a text. Added tokens inside the text are always found.
 //

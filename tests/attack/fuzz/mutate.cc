@@ -10,6 +10,7 @@ namespace mkc::attack {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 16;
+constexpr size_t kPartBytes = 2048;
 
 constexpr const char* kNumbers[] = {"0",
                                     "-0",
@@ -174,26 +175,34 @@ std::string instead_of(const Token& token, std::string_view text, const std::vec
   }
 }
 
+// Returns the offset of the part of a text whose tokens are looked at. Long texts would take a fuzzer's time.
+size_t part_of(std::string_view text, Random& random) {
+  return text.size() > kPartBytes ? random.below(text.size() - kPartBytes + 1) : 0;
+}
+
 void change_token(std::string& text, Random& random) {
-  const std::vector<Token> tokens = tokens_of(text);
+  const size_t at = part_of(text, random);
+  const std::string_view part = std::string_view(text).substr(at, kPartBytes);
+  const std::vector<Token> tokens = tokens_of(part);
   if (tokens.empty()) return;
   const Token& token = tokens[random.below(tokens.size())];
-  const std::string to = instead_of(token, text, tokens, random);
-  text.replace(token.begin, token.end - token.begin, to);
+  const std::string to = instead_of(token, part, tokens, random);
+  text.replace(at + token.begin, token.end - token.begin, to);
 }
 
 // Changes a number: by 1, by 16, to its double, its half or its negative.
 void nudge_number(std::string& text, Random& random) {
-  std::vector<Token> tokens = tokens_of(text);
+  const size_t at = part_of(text, random);
+  std::vector<Token> tokens = tokens_of(std::string_view(text).substr(at, kPartBytes));
   std::erase_if(tokens, [&](const Token& t) { return t.kind != 'n' || t.end - t.begin > 15; });
   if (tokens.empty()) return;
   const Token& token = tokens[random.below(tokens.size())];
-  const std::string number = text.substr(token.begin, token.end - token.begin);
+  const std::string number = text.substr(at + token.begin, token.end - token.begin);
   if (!std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
     return;
   const long long value = std::stoll(number);
   const long long to[] = {value + 1, value - 1, value * 2, value / 2, -value, value + 16};
-  text.replace(token.begin, token.end - token.begin, std::to_string(to[random.below(std::size(to))]));
+  text.replace(at + token.begin, token.end - token.begin, std::to_string(to[random.below(std::size(to))]));
 }
 
 void change_byte(std::string& text, Random& random) {

@@ -58,12 +58,12 @@ void run_mkir(std::string_view input) {
 void run_generation(std::string_view input) {
   static const Result<Document> config = parse_json({"config.json", config_seeds().front()});
   promise(config.ok(), "a fixture's config.json can be read");
-  put_file("generation_config.json", input);
-  (void)read_generation(folder(), config.value());
+  put_file("generation/generation_config.json", input);
+  (void)read_generation(folder() + "/generation", config.value());
 }
 
 void run_machine(std::string_view input) {
-  (void)load_machine(put_file("machine.json", input));
+  (void)read_machine(input, "machine.json");
 }
 
 std::vector<std::string> generation_seeds() {

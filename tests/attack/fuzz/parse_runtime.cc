@@ -14,20 +14,46 @@ namespace {
 constexpr const char* kSample =
     "Once upon a time, w\xc3\xb6rld! 12 345\n\n  <s>[INST] don't \xe4\xb8\x96\xe7\x95\x8c";
 
-}  // namespace
+std::string safetensors_file(const std::string& header, size_t data) {
+  const uint64_t size = header.size();
+  std::string bytes(sizeof(size), '\0');
+  std::memcpy(bytes.data(), &size, sizeof(size));
+  return bytes + header + std::string(data, 'w');
+}
 
-void run_safetensors(std::string_view input) {
-  put_file("model.safetensors", input);
-  const mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(folder());
-  if (!checkpoint.ok()) return;
+void read_bytes(const std::vector<mkrt::StoredTensor>& tensors) {
   unsigned sum = 0;
-  for (const mkrt::StoredTensor& t : checkpoint.value().tensors)
+  for (const mkrt::StoredTensor& t : tensors)
     for (const std::byte b : t.bytes) sum += static_cast<unsigned>(b);
   promise(sum != ~0u, "every byte of a tensor can be read");
 }
 
+bool put_shards() {
+  put_file("shards/a.safetensors",
+           safetensors_file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
+  put_file("shards/b.safetensors",
+           safetensors_file(R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 4));
+  return true;
+}
+
+}  // namespace
+
+void run_safetensors(std::string_view input) {
+  const mkrt::MappedFile file{"model.safetensors", std::as_bytes(std::span(input)), {}};
+  const mkrt::Result<std::vector<mkrt::StoredTensor>> tensors = mkrt::read_tensors(file);
+  if (tensors.ok()) read_bytes(tensors.value());
+}
+
+void run_shard_index(std::string_view input) {
+  static const bool kShards = put_shards();
+  promise(kShards, "files of a fixture can be written");
+  put_file("shards/model.safetensors.index.json", input);
+  const mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(folder() + "/shards");
+  if (checkpoint.ok()) read_bytes(checkpoint.value().tensors);
+}
+
 void run_tokenizer(std::string_view input) {
-  const mkrt::Result<mkrt::Tokenizer> tokenizer = mkrt::load_tokenizer(put_file("tokenizer.json", input));
+  const mkrt::Result<mkrt::Tokenizer> tokenizer = mkrt::read_tokenizer(input, "tokenizer.json");
   if (!tokenizer.ok()) return;
   const mkrt::Result<std::vector<int32_t>> ids = mkrt::encode(tokenizer.value(), kSample, true);
   if (ids.ok()) (void)mkrt::decode(tokenizer.value(), ids.value(), false);
@@ -47,18 +73,17 @@ void run_batch_file(std::string_view input) {
 }
 
 std::vector<std::string> safetensors_seeds() {
-  const auto file = [](const std::string& header, size_t data) {
-    const uint64_t size = header.size();
-    std::string bytes(sizeof(size), '\0');
-    std::memcpy(bytes.data(), &size, sizeof(size));
-    return bytes + header + std::string(data, 'w');
-  };
   return {
-      file(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24),
-      file(R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},)"
-           R"("b":{"dtype":"I64","shape":[],"data_offsets":[8,16]},"c":{"dtype":"U8","shape":[0,7],)"
-           R"("data_offsets":[16,16]}})",
-           16)};
+      safetensors_file(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24),
+      safetensors_file(
+          R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},)"
+          R"("b":{"dtype":"I64","shape":[],"data_offsets":[8,16]},"c":{"dtype":"U8","shape":[0,7],)"
+          R"("data_offsets":[16,16]}})",
+          16)};
+}
+
+std::vector<std::string> shard_index_seeds() {
+  return {R"({"metadata": {"total_size": 12}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})"};
 }
 
 std::vector<std::string> tokenizer_seeds() {

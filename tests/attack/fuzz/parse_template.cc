@@ -1,9 +1,12 @@
 // Chat templates are parsed, and rendered if they are accepted.
 #include <nlohmann/json.hpp>
 
+#include "frontend/generation.h"
+#include "frontend/json.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/utf8.h"
 #include "tests/attack/fuzz/parsers.h"
+#include "tools/chat_prompt.h"
 
 namespace mkc::attack {
 namespace {
@@ -27,12 +30,32 @@ void run_chat_template(std::string_view input) {
     promise(parsed.error().message.starts_with("t.jinja:"), "an error of a template names its file and line");
     return;
   }
-  const auto messages = nlohmann::ordered_json::parse(kMessages),
-             variables = nlohmann::ordered_json::parse(kVariables);
+  static const auto messages = nlohmann::ordered_json::parse(kMessages),
+                    variables = nlohmann::ordered_json::parse(kVariables);
   const mkrt::Result<std::string> text = parsed.value().render(messages, variables);
   if (text.ok()) promise(!mkrt::find_invalid_utf8(text.value()), "a rendered text is UTF-8");
   if (!text.ok())
     promise(text.error().message.starts_with("t.jinja:"), "an error of a template names its file and line");
+}
+
+void run_tokenizer_config(std::string_view input) {
+  static const auto kGiven = nlohmann::ordered_json::parse(kMessages);
+  static const Result<Document> kConfig = parse_json({"config.json", "{}"});
+  put_file("chat/tokenizer_config.json", input);
+  (void)read_generation(folder() + "/chat", kConfig.value());
+  const mkrt::Result<RenderChat> render = read_render_chat(folder() + "/chat");
+  if (!render.ok() || !render.value()) return;
+  const mkrt::Result<std::string> text = render.value()(kGiven, {{"add_generation_prompt", true}});
+  if (text.ok()) promise(!mkrt::find_invalid_utf8(text.value()), "a rendered text is UTF-8");
+}
+
+std::vector<std::string> tokenizer_config_seeds() {
+  return {
+      R"({"added_tokens_decoder": {"0": {"content": "<s>", "special": true}, "2": {"content": "</s>"}},)"
+      R"( "bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null,)"
+      R"( "chat_template": "{{ bos_token }}{% for m in messages %}{{ m['role'] }}: {{ m.content }}{% endfor %}"})",
+      R"({"eos_token": "</s>", "chat_template": [{"name": "default", "template": "{{ messages[0]['content'] }}"},)"
+      R"( {"name": "tool_use", "template": "{{ tools | tojson }}"}], "additional_special_tokens": ["a"]})"};
 }
 
 std::vector<std::string> chat_template_seeds() {

@@ -1,5 +1,6 @@
 #include "tests/attack/fuzz/parsers.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -42,20 +43,20 @@ std::span<const Parser> parsers() {
       {"machine", run_machine, machine_seeds},
       {"mkir", run_mkir, mkir_seeds},
       {"safetensors", run_safetensors, safetensors_seeds},
+      {"shard_index", run_shard_index, shard_index_seeds},
       {"tokenizer", run_tokenizer, tokenizer_seeds},
       {"manifest", run_manifest, manifest_seeds},
       {"artefact", run_artefact, artefact_seeds},
       {"trace", run_trace, trace_seeds},
       {"batch_file", run_batch_file, batch_file_seeds},
       {"chat_template", run_chat_template, chat_template_seeds},
+      {"tokenizer_config", run_tokenizer_config, tokenizer_config_seeds},
+      {"http", run_http, http_seeds},
+      {"chat_request", run_chat_request, chat_request_seeds},
+      {"completion_request", run_completion_request, completion_request_seeds},
+      {"tokenize_request", run_tokenize_request, tokenize_request_seeds},
   };
   return kParsers;
-}
-
-const Parser* find_parser(std::string_view name) {
-  for (const Parser& p : parsers())
-    if (p.name == name) return &p;
-  return nullptr;
 }
 
 std::string folder() {
@@ -65,10 +66,14 @@ std::string folder() {
 
 std::string put_file(const std::string& name, std::string_view bytes) {
   std::string path = folder() + "/" + name;
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  promise(out.good(), "a file can be written");
+  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) {  // the first file of its folder
+    fs::create_directories(fs::path(path).parent_path());
+    file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  }
+  const bool written =
+      file >= 0 && ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  promise(written && ::close(file) == 0, "a file can be written");
   return path;
 }
 

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -30,6 +31,12 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 std::string text_of(const Message& message) {
   return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+}
+
+// memcmp() takes no null pointers, which empty lists have.
+template <class A, class B>
+bool have_same_bytes(const A& a, const B& b) {
+  return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
 struct Lists {
@@ -78,7 +85,7 @@ TEST_CASE("a batch read back is the batch written") {
     CHECK(equal(read.batch.pages.index, lists.page_index));
     CHECK(read.batch.all_logits == batch.all_logits);
     REQUIRE(read.batch.scored.size() == scored.size());
-    CHECK(std::memcmp(read.batch.scored.data(), scored.data(), scored.size() * sizeof(mkrt::ScoredRow)) == 0);
+    CHECK(have_same_bytes(read.batch.scored, scored));
     REQUIRE(read.batch.samples.size() == samples.size());
     for (size_t s = 0; s < samples.size(); ++s) {
       CHECK(std::memcmp(&read.batch.samples[s].sampling, &samples[s].sampling, sizeof(mkrt::MkSampling)) ==
@@ -86,8 +93,7 @@ TEST_CASE("a batch read back is the batch written") {
       CHECK(read.batch.samples[s].limit == samples[s].limit);
       CHECK(equal(read.batch.samples[s].seen, lists.seen));
       CHECK(equal(read.batch.samples[s].allowed, lists.allowed));
-      CHECK(std::memcmp(read.batch.samples[s].biases.data(), lists.biases.data(),
-                        lists.biases.size() * sizeof(mkrt::MkBias)) == 0);
+      CHECK(have_same_bytes(read.batch.samples[s].biases, lists.biases));
       CHECK(read.batch.samples[s].biases.size() == lists.biases.size());
       CHECK(equal(read.batch.samples[s].stop_ids, lists.stop_ids));
     }

@@ -125,6 +125,28 @@ TEST_CASE("what a file holds and we do not support is an error with its path") {
         ": error: model.end_of_word_suffix: found \"</w>\", supported: null, \"\"");
 }
 
+TEST_CASE("replacements that never end, or that would fill the memory, are errors") {
+  const auto decoder = [](const std::string& steps) {
+    return R"({"type": "Sequence", "decoders": [)" + steps +
+           R"({"type": "ByteFallback"}, {"type": "Fuse"}]})";
+  };
+  const std::string doubling = R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})";
+  std::string steps;
+  for (int i = 0; i < 80; ++i) steps += doubling + ", ";
+  CHECK(error_with("/decoder",
+                   decoder(R"({"type": "Replace", "pattern": {"Strang": "a"}, "content": "b"}, )")) ==
+        ": error: decoder.decoders[0].pattern: unknown key \"Strang\", known: String");
+  CHECK(error_with("/decoder",
+                   decoder(R"({"type": "Replace", "pattern": {"String": ""}, "content": "b"}, )")) ==
+        ": error: decoder.decoders[0].pattern.String: found \"\", expected at least one character");
+  CHECK(error_with("/decoder", decoder(steps)) ==
+        ": error: decoder: replacements may make a text 1.21e+24 times as long, expected at most 64 times");
+  CHECK(
+      error_with("/normalizer",
+                 R"({"type": "Sequence", "normalizers": [)" + steps + R"({"type": "NFC"}]})") ==
+      ": error: normalizer: replacements may make a text 1.21e+24 times as long, expected at most 64 times");
+}
+
 TEST_CASE("a vocabulary that contradicts itself is an error") {
   CHECK(error_with("/model/vocab", "[]") == ": error: model.vocab: found an array, expected an object");
   CHECK(error_with("/model/vocab/a", "-1") ==
