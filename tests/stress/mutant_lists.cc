@@ -71,12 +71,14 @@ std::vector<Mutant> ring_mutants() {
 std::vector<Mutant> segment_mutants() {
   const std::string begin = "mkd_segment_begin", bring = "5bringI";
   return {
-      {"a segment is not awaited", {{begin, "await_brought", 0, drop}}, {kRace, kDiverged, kCrash}},
+      {"a segment is not awaited",
+       {{begin, "await_brought", 0, drop}},
+       {kRace, kDiverged, kCrash, kNotAwaited}},
       {"no barrier between segments", {{begin, "consumer_barrier", 0, drop}}, {kRace, kDeadlock, kCrash}},
       {"the segment ahead is not brought", {{begin, bring, 0, drop}}, {kStuck, kDeadlock}},
       {"the segment ahead arrives before its bytes",
        {{bring, "mk_async_arrive", kEvery, drop}},
-       {kRace, kDiverged, kCrash}},
+       {kRace, kDiverged, kCrash, kDeadlock}},
       {"the launch ends while a segment is under way",
        {{"mkd_segments_end", "await_brought", 0, drop}},
        {kStuck, kNotAwaited, kRace}},
