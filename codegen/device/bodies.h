@@ -178,8 +178,8 @@ constexpr u32 kSumCols = 2 * kConsumerThreads;  // columns of out in a task
 // steps.
 //
 // norm, norm_bias [norm_cols] or null; norm_cols is cols, or the width of a head.
-// positions [rows]: of each row. rope [positions, head_dim]: as in AttendArgs; head_dim is 0 where nothing is
-// rotated.
+// positions [rows]: the position of each row. rope [positions, head_dim]: as in AttendArgs. head_dim is 0
+// where nothing is rotated.
 // operand [rows, cols]: of steps that have one.
 // best_value, best_index [rows, ceil(cols / 16)] or null: as in SampleArgs.
 // first_row and q_len are lists by request, for gathering: row t of out is the last row of request t.

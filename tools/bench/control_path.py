@@ -47,8 +47,9 @@ def instructions(sass):
     return code, following
 
 
-def shortest(following, start, ends, blocked=()):
-    """Numbers from behind `start` to the first of `ends` that is reached, which is the last of them; empty: there is none."""
+def ways_to(following, start, ends, blocked=()):
+    """Yields the shortest ways from behind `start` to each of the ends, through no other end, the shortest of all first. A
+    way has the numbers of its instructions, and ends with that of its end."""
     came, waiting = {}, collections.deque()
     for first in following[start]:
         came.setdefault(first, None)
@@ -59,14 +60,17 @@ def shortest(following, start, ends, blocked=()):
             way = [at]
             while came[way[-1]] is not None:
                 way.append(came[way[-1]])
-            return way[::-1]
-        if at in blocked:
-            continue
-        for then in following[at]:
-            if then not in came:
-                came[then] = at
-                waiting.append(then)
-    return []
+            yield way[::-1]
+        elif at not in blocked:
+            for then in following[at]:
+                if then not in came:
+                    came[then] = at
+                    waiting.append(then)
+
+
+def shortest(following, start, ends, blocked=()):
+    """The first of ways_to(); empty: there is none."""
+    return next(ways_to(following, start, ends, blocked), [])
 
 
 def registers(text):
@@ -101,27 +105,6 @@ def summary(ways):
     """Returns the number of ways, the shortest one, and the one in the middle."""
     ways = sorted(ways, key=lambda way: way["instructions"])
     return {"ways": len(ways), "shortest": ways[0], "middle": ways[len(ways) // 2]} if ways else {"ways": 0}
-
-
-def ways_to(following, start, ends, blocked):
-    """The shortest ways from behind `start` to each of the ends, through no other end."""
-    came, waiting, found = {}, collections.deque(), []
-    for first in following[start]:
-        came.setdefault(first, None)
-        waiting.append(first)
-    while waiting:
-        at = waiting.popleft()
-        if at in ends:
-            way = [at]
-            while came[way[-1]] is not None:
-                way.append(came[way[-1]])
-            found.append(way[::-1])
-        elif at not in blocked:
-            for then in following[at]:
-                if then not in came:
-                    came[then] = at
-                    waiting.append(then)
-    return found
 
 
 def through(following, start, *ends):
