@@ -13,6 +13,13 @@ size_t allocations = 0;
 
 }  // namespace
 
+// Sanitizers have operators of their own, and call these functions.
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+extern "C" void __sanitizer_malloc_hook(const volatile void*, size_t) {
+  ++allocations;
+}
+extern "C" void __sanitizer_free_hook(const volatile void*) {}
+#else
 void* operator new(size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes)) return memory;
@@ -24,6 +31,7 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace mkrt {
 namespace {
