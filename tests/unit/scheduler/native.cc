@@ -52,9 +52,10 @@ TEST_CASE("every kept device has one description, whose figures have a source") 
     const Machine machine = load_machine(name).value();
     CHECK_MESSAGE(machine.is_gpu() != machine.devices.empty(), name);
     devices.insert(devices.end(), machine.devices.begin(), machine.devices.end());
-    for (const auto& [key, figure] : nlohmann::json::parse(machine.json).items())
+    const nlohmann::json figures = nlohmann::json::parse(machine.json);
+    for (const auto& [key, figure] : figures.items())
       if (figure.is_object())
-        CHECK_MESSAGE(figure["source"].get<std::string>().size() > 4, name << " " << key);
+        CHECK_MESSAGE(figure.at("source").get<std::string>().size() > 4, name << " " << key);
   }
   std::ranges::sort(devices);
   CHECK(std::ranges::adjacent_find(devices) == devices.end());
