@@ -1,5 +1,7 @@
 #include "scheduler/work/processor.h"
 
+#include <string_view>
+
 #include "scheduler/machine/control_path.h"
 
 namespace mkc {
@@ -16,7 +18,7 @@ LoopRate rate_of(const LoopRates& rates, mkrt::WeightType type) {
 // Returns the type of weights that has the name of a cache's type.
 mkrt::WeightType loop_type(DType dtype) {
   for (const mkrt::WeightType type : mkrt::kWeightTypes)
-    if (mkrt::weight_format(type).name == dtype_name(dtype)) return type;
+    if (mkrt::weight_format(type).name == std::string_view(dtype_name(dtype))) return type;
   MKC_BUG(std::string("no loop of a processor takes ") + dtype_name(dtype));
 }
 
