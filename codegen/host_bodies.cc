@@ -36,6 +36,7 @@ HostBodies load(const char* name, const char* sites) {
   llvm::orc::LLJIT* jit = make_jit(host_machine(false), {}).release();  // lives as long as the process
   or_bug(jit->addObjectFile(llvm::MemoryBuffer::getMemBuffer(file, false)));
   HostBodies bodies;
+  bodies.code = jit;
   for (const std::string& function : functions_of(file))
     bodies.functions.emplace_back(function, or_bug(jit->lookup(function)).toPtr<void*>());
   if (!sites) return bodies;
