@@ -128,15 +128,34 @@ Result<Stacks> StackPool::take(uint32_t count) {
   return Stacks::map(count);
 }
 
+#ifdef MKRT_ASAN
+namespace {
+
+struct ThreadStack {
+  void* bottom = nullptr;
+  size_t bytes = 0;
+};
+
+// Returns the stack of the calling thread. That of the first thread comes from /proc/self/maps, which has a
+// line for each stack of a fiber and takes long to read.
+ThreadStack ask_thread_stack() {
+  ThreadStack stack;
+  pthread_attr_t attributes;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &stack.bottom, &stack.bytes);
+  pthread_attr_destroy(&attributes);
+  return stack;
+}
+
+}  // namespace
+#endif
+
 Context thread_context() {
   Context context;
 #ifdef MKRT_ASAN
-  pthread_attr_t attributes;
-  pthread_getattr_np(pthread_self(), &attributes);
-  void* bottom = nullptr;
-  pthread_attr_getstack(&attributes, &bottom, &context.stack_bytes);
-  pthread_attr_destroy(&attributes);
-  context.stack_bottom = bottom;
+  static thread_local const ThreadStack stack = ask_thread_stack();
+  context.stack_bottom = stack.bottom;
+  context.stack_bytes = stack.bytes;
 #endif
 #ifdef MKRT_TSAN
   context.tsan_fiber = __tsan_get_current_fiber();
