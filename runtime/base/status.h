@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 namespace mkrt {
 
@@ -31,30 +30,32 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(T value) : value_(std::move(value)) {}
+  Result(Error error) : error_(std::move(error)) {}
 
-  bool ok() const { return state_.index() == 0; }
+  bool ok() const { return value_.has_value(); }
 
   T& value() & {
     assert(ok());
-    return *std::get_if<0>(&state_);
+    return *value_;
   }
   const T& value() const& {
     assert(ok());
-    return *std::get_if<0>(&state_);
+    return *value_;
   }
   T&& value() && {
     assert(ok());
-    return std::move(*std::get_if<0>(&state_));
+    return std::move(*value_);
   }
   const Error& error() const {
     assert(!ok());
-    return *std::get_if<1>(&state_);
+    return error_;
   }
 
  private:
-  std::variant<T, Error> state_;
+  // Clang takes longer for a variant, which would hold one of both.
+  std::optional<T> value_;
+  Error error_;
 };
 
 // Result<void> is success or an error.
