@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
 
 namespace mkc {
 namespace {
@@ -100,15 +100,21 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
 }
 
 std::vector<Resources> read_resources(const std::string& log) {
-  static const std::regex kKernel(
-      R"(Compiling entry function '([^']+)'[\s\S]*?([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, )"
-      R"(([0-9]+) bytes spill loads[\s\S]*?Used ([0-9]+) registers)");
+  constexpr std::string_view kKernel = "Compiling entry function '", kUsed = ": Used ";
   std::vector<Resources> kernels;
-  for (auto at = std::sregex_iterator(log.begin(), log.end(), kKernel); at != std::sregex_iterator(); ++at) {
-    const auto number = [&](size_t group) {
-      return static_cast<uint32_t>(std::strtoul((*at)[group].str().c_str(), nullptr, 10));
-    };
-    kernels.push_back({(*at)[1].str(), number(5), number(2), number(3), number(4)});
+  for (size_t at = log.find(kKernel); at != log.npos;) {
+    const size_t name = at + kKernel.size(), next = log.find(kKernel, name);
+    // The first properties of a kernel are its own. Functions that it calls follow.
+    const std::string part = log.substr(name, next - name);
+    Resources kernel{part.substr(0, part.find('\''))};
+    const size_t line = part.rfind('\n', part.find(" bytes stack frame"));
+    const size_t used = part.find(kUsed);
+    if (line != part.npos && used != part.npos &&
+        std::sscanf(part.c_str() + line, "%u bytes stack frame, %u bytes spill stores, %u bytes spill loads",
+                    &kernel.stack_bytes, &kernel.spill_store_bytes, &kernel.spill_load_bytes) == 3 &&
+        std::sscanf(part.c_str() + used + kUsed.size(), "%u", &kernel.registers) == 1)
+      kernels.push_back(std::move(kernel));
+    at = next;
   }
   return kernels;
 }

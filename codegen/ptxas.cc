@@ -4,8 +4,9 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <regex>
+#include <string_view>
 
 #include "codegen/assembler.h"
 #include "runtime/base/file.h"
@@ -76,14 +77,18 @@ Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path) {
   if (scratch.path.empty()) return Error{mkrt::kNoTemporaryFolder};
   const Result<Outcome> outcome = run({path, "--version"}, scratch.path + "/log");
   if (!outcome.ok()) return outcome.error();
-  std::smatch release;
+  constexpr std::string_view kRelease = "release ";
   const std::string& log = outcome.value().log;
-  if (!std::regex_search(log, release, std::regex("release ([0-9]+)\\.([0-9]+)(, V[0-9.]+)?")))
+  const size_t at = log.find(kRelease);
+  int major = 0, minor = 0;
+  char build[32] = "";
+  if (at == log.npos ||
+      std::sscanf(log.c_str() + at + kRelease.size(), "%d.%d, V%31[0-9.]", &major, &minor, build) < 2)
     return Error{"is no ptxas: it does not tell its release"};
-  if (std::pair(std::stoi(release[1]), std::stoi(release[2])) < std::pair(12, 8))
-    return Error{fmt::format("is of CUDA {}.{}, expected 12.8 or newer", release[1].str(), release[2].str())};
-  return std::unique_ptr<Assembler>(std::make_unique<Ptxas>(
-      path, fmt::format("{}.{}{}", release[1].str(), release[2].str(), release[3].str())));
+  if (std::pair(major, minor) < std::pair(12, 8))
+    return Error{fmt::format("is of CUDA {}.{}, expected 12.8 or newer", major, minor)};
+  const std::string version = fmt::format("{}.{}{}{}", major, minor, *build ? ", V" : "", build);
+  return std::unique_ptr<Assembler>(std::make_unique<Ptxas>(path, version));
 }
 
 }  // namespace mkc
