@@ -33,17 +33,18 @@ bool write_sites(llvm::Module& library, const char* path) {
 
 int main(int argc, char** argv) {
   if (argc < 5) return 2;
+  const char* sites = argc > 5 ? argv[5] : nullptr;
   // These passes take a third of the time and save little.
   const char* options[] = {argv[0],
                            "-disable-cgp",
                            "-enable-misched=false",
                            "-disable-machine-sink",
                            "-disable-machine-cse",
-                           "-disable-block-placement"};
+                           "-disable-block-placement",
+                           sites ? "-regalloc=fast" : "-regalloc=basic"};
   llvm::cl::ParseCommandLineOptions(std::size(options), options);
   const mkc::Result<mkc::Target> target = mkc::find_target(argv[1]);
   if (!target.ok()) return 2;
-  const char* sites = argc > 5 ? argv[5] : nullptr;
   // The race detector takes most of a run's time, so that faster code would save little of it.
   const std::unique_ptr<llvm::TargetMachine> machine = mkc::processor_machine(
       target.value(), sites ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
