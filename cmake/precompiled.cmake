@@ -10,24 +10,25 @@ find_package(doctest 2.4 REQUIRED)
 find_package(LLVM 22.1 REQUIRED CONFIG)
 
 set(standard <algorithm> <array> <bit> <chrono> <cmath> <cstdint> <cstring> <deque> <filesystem> <fstream> <functional>
-  <limits> <map> <memory> <mutex> <numeric> <optional> <random> <regex> <set> <span> <sstream> <string> <string_view>
+  <limits> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view>
   <tuple> <unordered_map> <utility> <variant> <vector>)
 
-# mkc_precompile(SET HEADERS… LIBS… [OPTIONS…]) adds the target mkc_pch_SET. Targets that use the set need the same options
-# of optimisation.
+# mkc_precompile(SET HEADERS… LIBS…) adds the target mkc_pch_SET.
+#
+# Sources use a set with any options of optimisation, which change nothing of what a header says. Clang would refuse them,
+# and is told not to compare.
 #
 # ccache takes a precompiled header for its checksum file, which names the headers and their versions. The objects
 # of one clone therefore serve another clone, whose precompiled header holds other paths. CMake's own options also include
 # the header's text by its full path, which clang does not need and ccache would hash.
-set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
+set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -fno-validate-pch -Xclang -include-pch -Xclang <PCH_FILE>)
 function(mkc_precompile set)
-  cmake_parse_arguments(arg "" "" "HEADERS;LIBS;OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "HEADERS;LIBS" ${ARGN})
   set(target mkc_pch_${set})
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "")
   add_library(${target} OBJECT EXCLUDE_FROM_ALL ${source})
   target_link_libraries(${target} PRIVATE mkc_options ${arg_LIBS})
-  target_compile_options(${target} PRIVATE ${arg_OPTIONS})
   target_include_directories(${target} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   list(TRANSFORM arg_HEADERS REPLACE "^(.+)$" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")
   string(REPLACE ">>" "$<ANGLE-R>>" arg_HEADERS "${arg_HEADERS}")
@@ -36,7 +37,7 @@ function(mkc_precompile set)
   set(versions "${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_CXX_FLAGS} ${CMAKE_BUILD_TYPE} ${MKC_SANITIZE} ${MKC_FUZZ}"
     "fmt ${fmt_VERSION} json ${nlohmann_json_VERSION} ${json_hash} CLI11 ${CLI11_VERSION} doctest ${doctest_VERSION} LLVM ${LLVM_VERSION}")
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.pch.sum
-    CONTENT "${versions} ${arg_OPTIONS} ${arg_HEADERS}\n")
+    CONTENT "${versions} ${arg_HEADERS}\n")
 endfunction()
 
 if(MKC_PRECOMPILED)
@@ -45,14 +46,8 @@ if(MKC_PRECOMPILED)
   target_link_libraries(mkc_json PRIVATE mkc_options PUBLIC nlohmann_json::nlohmann_json)
   mkc_hot(mkc_json)  # start-up parses files of tokenizers
   mkc_precompile(base HEADERS ${standard} <fmt/format.h> ${json} LIBS fmt::fmt mkc_json)
-  mkc_precompile(tools HEADERS ${standard} <fmt/format.h> ${json} <CLI/CLI.hpp> LIBS fmt::fmt mkc_json CLI11::CLI11
-    OPTIONS ${MKC_COLD_OPTIONS})
-  # libmkrt contains fmt, so that it needs no other library.
-  mkc_precompile(runtime HEADERS ${standard} <fmt/format.h> ${json} LIBS mkc_json OPTIONS ${MKC_HOT_OPTIONS})
   mkc_precompile(codegen HEADERS ${standard} <fmt/format.h> <llvm/IR/IRBuilder.h> <llvm/IR/Module.h> LIBS fmt::fmt)
-  set(tests ${standard} <fmt/format.h> ${json} <doctest/doctest.h>)
-  mkc_precompile(tests HEADERS ${tests} LIBS fmt::fmt mkc_json OPTIONS -O0)
-  mkc_precompile(optimised_tests HEADERS ${tests} LIBS fmt::fmt mkc_json OPTIONS ${MKC_HOT_OPTIONS})
+  mkc_precompile(tests HEADERS ${standard} <fmt/format.h> ${json} <doctest/doctest.h> LIBS fmt::fmt mkc_json)
 endif()
 
 # mkc_use_precompiled(SET TARGETS…) makes targets use a set, and link what its headers declare as compiled elsewhere.

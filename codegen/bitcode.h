@@ -1,7 +1,7 @@
 // Task bodies of codegen/device/ and codegen/processor/ are compiled to bitcode when mkc is built. Single
 // bitcode files serve the emulator and tests. Libraries hold all bodies, simplified, with the primitives of
 // one kind of GPU. A processor's library has the bodies that kernels inline; object files
-// with its name have the others ("processor_v3_product"). Quick code inlines none. It calls bodies of
+// with its name have the others ("processor_v3_called"). Quick code inlines none. It calls bodies of
 // "called_processor_v3" and "host_bodies" (host_bodies.h).
 #pragma once
 

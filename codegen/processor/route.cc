@@ -8,14 +8,14 @@ namespace {
 constexpr f32 kLog2E = 1.4426950408889634f;
 constexpr u32 kExpertVectors = kMaxExperts / kVector;
 
-// Scratch is what a task keeps. Other workers may overwrite its outputs after a fault. The task therefore
-// reads its own choices, which are always in bounds.
-struct Scratch {
+// RouteScratch is what a task keeps. Other workers may overwrite its outputs after a fault. The task
+// therefore reads its own choices, which are always in bounds.
+struct RouteScratch {
   uint16_t chosen[kMaxTokens * kMaxTopK];  // [token][top_k]: experts
   u32 rows[kMaxExperts];                   // tokens of each expert
   u32 next[kMaxExperts];                   // the row of the next token of each expert
 };
-static_assert(sizeof(Scratch) <= kScratchBytes);
+static_assert(sizeof(RouteScratch) <= kScratchBytes);
 
 // Logits are one token's logits. NaN counts as the least logit. A key is 0 if its expert is chosen already,
 // or does not exist. The order of other keys is that of the logits, and minus zero equals zero.
@@ -66,7 +66,7 @@ struct Logits {
 };
 
 // choose() finds a token's choices and their routing weights, of a softmax over all experts.
-MK_INLINE void choose(const RouteArgs& a, Scratch& s, u32 token) {
+MK_INLINE void choose(const RouteArgs& a, RouteScratch& s, u32 token) {
   Logits logits(plain(a.logits) + token * a.experts, a.experts);
   f32* routing_weight = plain(a.routing_weight) + token * a.top_k;
   f32 chosen = 0, greatest = 0;
@@ -86,7 +86,7 @@ MK_INLINE void choose(const RouteArgs& a, Scratch& s, u32 token) {
 }  // namespace
 
 MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
-  Scratch& s = *(Scratch*)scratch_of(*w);
+  RouteScratch& s = *(RouteScratch*)scratch_of(*w);
   for (u32 e = 0; e < a->experts; ++e) s.rows[e] = 0;
   for (u32 token = 0; token < a->tokens; ++token) choose(*a, s, token);
   u32 active_experts = 0, begin = 0;

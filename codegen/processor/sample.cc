@@ -23,13 +23,13 @@ constexpr u32 kWords = kMaxVocab / kStripRows / kWordStrips;
 constexpr u32 kBoundBits = 11;  // bits of a bound of the k-th greatest logit
 constexpr u32 kBounds = 1u << kBoundBits;
 
-struct Scratch {
+struct SampleScratch {
   u64 sum[kDigits];      // of the elements of each digit, or of each word of `live`
   u64 live[kWords];      // strips whose elements may count, a bit each
   u64 matching[kWords];  // of these, the strips with elements of the digits found so far
   u32 strips[kBounds];   // strips by the first bits of their greatest logit
 };
-static_assert(sizeof(Scratch) <= kScratchBytes && kWords <= kDigits);
+static_assert(sizeof(SampleScratch) <= kScratchBytes && kWords <= kDigits);
 
 // weights_of() is mass_of() of each lane, before it is rounded down. The result is 0.5 where the mass is 0,
 // and in lanes that do not count.
@@ -60,7 +60,7 @@ MK_INLINE u64x16 masses_of(f32x16 weight) {
 // Search is what a search adds up.
 struct Search {
   const Row& row;
-  Scratch& s;
+  SampleScratch& s;
   u64 cut;       // ranks below do not count
   f32 greatest;  // greatest logit
   f32 scale;
@@ -178,7 +178,7 @@ struct Search {
 };
 
 // bound_of() is an order that k strips reach, or 0. The k greatest logits therefore reach it, too.
-MK_INLINE u32 bound_of(const Row& row, Scratch& s, u32 k) {
+MK_INLINE u32 bound_of(const Row& row, SampleScratch& s, u32 k) {
   for (u32 i = 0; i < kBounds; ++i) s.strips[i] = 0;
   for (u32 first = 0; first < row.strips; first += kVector) {
     const u32 count = min(kVector, row.strips - first);
@@ -192,7 +192,7 @@ MK_INLINE u32 bound_of(const Row& row, Scratch& s, u32 k) {
 }
 
 // find_live() finds the strips that have logits of a bound or more.
-MK_INLINE void find_live(const Row& row, Scratch& s, u32 bound) {
+MK_INLINE void find_live(const Row& row, SampleScratch& s, u32 bound) {
   for (u32 i = 0; i < kWords; ++i) s.live[i] = 0;
   for (u32 first = 0; first < row.strips; first += kVector) {
     const u32 count = min(kVector, row.strips - first);
@@ -202,7 +202,7 @@ MK_INLINE void find_live(const Row& row, Scratch& s, u32 bound) {
 }
 
 // choose() is the id sampled. `greatest` is the greatest logit.
-MK_INLINE u32 choose(const Row& row, Scratch& s, f32 greatest, const MkSampling& p, u32 position) {
+MK_INLINE u32 choose(const Row& row, SampleScratch& s, f32 greatest, const MkSampling& p, u32 position) {
   const f32 scale = mass_scale(p.temperature);
   // Logits below the bound have no mass.
   const u32 no_mass = order_of<u32>(plain_logit(greatest - 47 / scale));
@@ -265,7 +265,7 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   const u64 first = row.changes.any ? row.greatest(~(u64)0) : likeliest;
   u32 id = id_of(first);
   if (p.temperature > 0)
-    id = choose(row, *(Scratch*)scratch_of(*w), logit_of_rank(first), p, p.position + sampled_before);
+    id = choose(row, *(SampleScratch*)scratch_of(*w), logit_of_rank(first), p, p.position + sampled_before);
   id = min(id, a->vocab - 1);  // the row may hold anything after a fault
   row.changes = {};
 
