@@ -102,19 +102,19 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
 std::vector<Resources> read_resources(const std::string& log) {
   constexpr std::string_view kKernel = "Compiling entry function '", kUsed = ": Used ";
   std::vector<Resources> kernels;
-  for (size_t at = log.find(kKernel); at != log.npos;) {
-    const size_t name = at + kKernel.size(), next = log.find(kKernel, name);
+  for (size_t at = log.find(kKernel), next; at != log.npos; at = next) {
+    const size_t name = at + kKernel.size();
+    next = log.find(kKernel, name);
     // The first properties of a kernel are its own. Functions that it calls follow.
     const std::string part = log.substr(name, next - name);
     Resources kernel{part.substr(0, part.find('\''))};
-    const size_t line = part.rfind('\n', part.find(" bytes stack frame"));
-    const size_t used = part.find(kUsed);
-    if (line != part.npos && used != part.npos &&
-        std::sscanf(part.c_str() + line, "%u bytes stack frame, %u bytes spill stores, %u bytes spill loads",
+    const size_t stack = part.find(" bytes stack frame"), used = part.find(kUsed);
+    if (stack == part.npos || used == part.npos) continue;
+    const size_t bytes = part.rfind(' ', stack - 1) + 1;
+    if (std::sscanf(part.c_str() + bytes, "%u bytes stack frame, %u bytes spill stores, %u bytes spill loads",
                     &kernel.stack_bytes, &kernel.spill_store_bytes, &kernel.spill_load_bytes) == 3 &&
         std::sscanf(part.c_str() + used + kUsed.size(), "%u", &kernel.registers) == 1)
       kernels.push_back(std::move(kernel));
-    at = next;
   }
   return kernels;
 }
