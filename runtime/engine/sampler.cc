@@ -6,8 +6,6 @@
 namespace mkrt {
 namespace {
 
-constexpr float kForbidden = -std::numeric_limits<float>::infinity();
-
 // Returns the index of an id's bias, which is added if there is none.
 size_t place_of(std::vector<MkBias>& biases, uint32_t id) {
   const auto at = std::ranges::lower_bound(biases, id, {}, &MkBias::id);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "runtime/abi/sampling.h"
@@ -12,7 +11,6 @@
 namespace mkrt {
 namespace {
 
-constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 constexpr float kMaxPenalty = 2;
 
 template <class... Args>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -9,9 +10,11 @@
 
 namespace mkrt {
 
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();  // the bias that forbids an id
+
 struct LogitBias {
   int32_t id;
-  float value;  // added to the id's logit; -infinity forbids the id
+  float value;  // added to the id's logit
 };
 
 // BiasSettings say which logits of a request are changed beside the repetition penalty. docs/sampling.md

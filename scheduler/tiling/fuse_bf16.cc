@@ -13,14 +13,14 @@
 namespace mkc {
 namespace {
 
-// Uses are the users of a tensor.
-struct Uses {
+// ValueUses are the users of a tensor.
+struct ValueUses {
   std::vector<GridId> writers, products;  // `products` are those that multiply as bf16.
   bool others = false;                    // other grids read the tensor
 };
 
-std::vector<Uses> tensor_uses(const TaskProgram& program) {
-  std::vector<Uses> uses(program.tensors.size());
+std::vector<ValueUses> tensor_uses(const TaskProgram& program) {
+  std::vector<ValueUses> uses(program.tensors.size());
   for (GridId id : program.grids.ids()) {
     const TaskGrid& grid = program.grids[id];
     for (const Access& write : grid.writes) uses[write.tensor.index].writers.push_back(id);
@@ -69,7 +69,7 @@ std::optional<Expr> parts_of(const TaskGrid& writer) {
   }
 }
 
-void round_through_norm(Fusion& f, TensorId x, TensorId norm, const Uses& uses) {
+void round_through_norm(Fusion& f, TensorId x, TensorId norm, const ValueUses& uses) {
   TaskProgram& p = f.program;
   const GridId writer = uses.writers[0];
   const std::optional<Expr> parts = parts_of(p.grids[writer]);
@@ -91,7 +91,7 @@ void round_through_norm(Fusion& f, TensorId x, TensorId norm, const Uses& uses) 
 }  // namespace
 
 void round_activations(Fusion& f) {
-  const std::vector<Uses> uses = tensor_uses(f.program);
+  const std::vector<ValueUses> uses = tensor_uses(f.program);
   for (uint32_t i = 0; i < uses.size(); ++i) {
     const TensorId x{i};
     const Tensor& t = f.program.tensors[x];
