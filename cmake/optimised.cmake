@@ -1,6 +1,4 @@
 # How much targets are optimised. Release builds have -O1 where nothing is said (docs/decisions/101-hot-code.md).
-set(MKC_HOT_OPTIONS -O2)
-set(MKC_COLD_OPTIONS -O0)
 # mkc_compile_with(OPTIONS TARGETS…) gives C++ sources of targets more options.
 function(mkc_compile_with options)
   foreach(target ${ARGN})
@@ -9,12 +7,12 @@ function(mkc_compile_with options)
 endfunction()
 # mkc_hot(TARGETS…) optimises code that takes much of a program's time, in every build.
 function(mkc_hot)
-  mkc_compile_with(${MKC_HOT_OPTIONS} ${ARGN})
+  mkc_compile_with(-O2 ${ARGN})
 endfunction()
 # mkc_cold(TARGETS…) compiles code without optimisation that takes next to no time of a program: commands, which read
 # arguments, call libraries and print.
 function(mkc_cold)
-  mkc_compile_with(${MKC_COLD_OPTIONS} ${ARGN})
+  mkc_compile_with(-O0 ${ARGN})
 endfunction()
 # mkc_link_first(TARGETS…) puts the optimised libraries that a program links before its own code, which is not optimised. Where
 # several objects have an inline function, the linker takes that of the first.
