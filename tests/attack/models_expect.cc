@@ -59,17 +59,28 @@ size_t count_clear_rows(const ModelCase& c, const reference::Model& model) {
   return rows;
 }
 
-// Returns the bound that an honest engine's rows set.
-double honest_bound(const ModelCase& c, const reference::Model& model, const Expected& expected) {
+// Returns how far the rows of an honest engine are from the exact ones.
+Rows honest_distances(const ModelCase& c, const reference::Model& model, const Expected& expected) {
   const std::vector<Sequence> sequences = make_sequences(c);
-  double worst = 0;
+  Rows distances;
   for (size_t i = 0; i < sequences.size(); ++i) {
     const Rows honest =
         logits_of(model, sequences[i].ids, product_rounding(c.shape), nullptr, cache_rounding(c));
+    distances.emplace_back();
     for (size_t row = 0; row < expected.exact[i].size(); ++row)
-      worst = std::max(worst, reference::row_distance(honest[row].data(), expected.exact[i][row]).relative);
+      distances[i].push_back(reference::row_distance(honest[row].data(), expected.exact[i][row]).relative);
   }
-  return kOrder + kHonest * worst;
+  return distances;
+}
+
+double bound_of(double distance) {
+  return kOrder + kHonest * distance;
+}
+
+// Returns the greatest relative error of one rounding.
+double rounding_error(Rounding rounding) {
+  if (rounding == Rounding::kNone) return 0x1p-24;
+  return rounding == Rounding::kF16 ? 0x1p-12 : 0x1p-9;
 }
 
 }  // namespace
@@ -91,23 +102,26 @@ Expected expect(const ModelCase& c, const reference::Model& model) {
   Expected expected;
   for (const Sequence& s : make_sequences(c))
     expected.exact.push_back(clear_rows(c, exact_model(model), s.ids));
-  expected.bound = honest_bound(c, model, expected);
+  double worst = 0;
+  for (const auto& of : honest_distances(c, model, expected))
+    for (const double distance : of) worst = std::max(worst, distance);
+  for (const auto& rows : expected.exact) expected.bounds.emplace_back(rows.size(), bound_of(worst));
   return expected;
 }
 
-double second_bound(const ModelCase& c, const reference::Model& model, const Expected& expected) {
-  constexpr uint32_t kRuns = 8;
-  // The change is a fraction of a rounding.
-  const double change = product_rounding(c.shape) == Rounding::kF16 ? 0x1p-14 : 0x1p-11;
-  double bound = expected.bound;
+void widen_bounds(const ModelCase& c, const reference::Model& model, Expected& expected) {
+  constexpr uint32_t kRuns = 32;
+  const double change = rounding_error(std::max(product_rounding(c.shape), cache_rounding(c)));
   for (uint32_t run = 0; run < kRuns; ++run) {
     std::mt19937 random(run);
     reference::Model changed = model;
-    for (double& v : changed.weights.at("model.embed_tokens.weight"))
-      v *= 1 + change * (static_cast<double>(random() % 1000) / 500 - 1);
-    bound = std::max(bound, honest_bound(c, changed, expected));
+    for (auto& [name, weights] : changed.weights)
+      for (double& v : weights) v *= 1 + change * (static_cast<double>(random() % 1000) / 500 - 1);
+    const Rows distances = honest_distances(c, changed, expected);
+    for (size_t i = 0; i < distances.size(); ++i)
+      for (size_t row = 0; row < distances[i].size(); ++row)
+        expected.bounds[i][row] = std::max(expected.bounds[i][row], bound_of(distances[i][row]));
   }
-  return bound;
 }
 
 }  // namespace mkc::attack
