@@ -102,7 +102,6 @@ Region rows_region(const FootprintOf& s, const StepSymbols& step) {
   };
   if (s.is("k") || s.is("v")) return rows_and(head_dim);
   if (s.is("q") || s.is("out")) return rows_and(group * head_dim);
-  if (s.is("positions")) return {block_rows(step, s.dims[0])};
   return s.whole();  // a norm, the rope table or the sinks
 }
 
@@ -182,7 +181,6 @@ const Body& append_body() {
                             .schema = {{{"g", "G"}, {"k", ""}},
                                        {{"k", {kValue, "TE"}},
                                         {"v", {kValue, "TE"}},
-                                        {"positions?", {kStep, "T"}},
                                         {"rope?", {kTable, "Rh"}},
                                         {"k_norm?", {kVector, "h"}}},
                                        {{"k_cache", {kCache, "BGCh"}}, {"v_cache", {kCache, "BGCh"}}},
@@ -201,7 +199,6 @@ const Body& attend_body() {
                                        {{"q", {kValue, "TQ"}},
                                         {"k", {kValue, "TE"}},
                                         {"v", {kValue, "TE"}},
-                                        {"positions?", {kStep, "T"}},
                                         {"rope?", {kTable, "Rh"}},
                                         {"q_norm?", {kVector, "h"}},
                                         {"k_norm?", {kVector, "h"}},

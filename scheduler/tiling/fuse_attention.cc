@@ -146,11 +146,7 @@ void access_caches(Fusion& f, GridId grid, OpId attention, CacheUse use) {
 void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p) {
   f.read(grid, "k", f.use(p.k.x));
   f.read(grid, "v", f.use(p.v));
-  if (p.k.rope.valid()) {
-    const std::vector<TensorId>& rope = f.graph.ops[p.k.rope].inputs;
-    f.read(grid, "positions", f.use(rope[1]));
-    f.read(grid, "rope", f.use(rope[2]));
-  }
+  if (p.k.rope.valid()) f.read(grid, "rope", f.use(f.graph.ops[p.k.rope].inputs[2]));
   read_head_norm(f, grid, "k_norm", "k_eps", p.k.norm);
 }
 

@@ -48,10 +48,8 @@ bool data_decide(const Access& access, size_t dim) {
 }
 
 // Returns whether a segment of experts reads this table before its first task. Regions of tasks are not known
-// then. Attention takes the positions of rows from the step's lists, and reads no input for them.
+// then.
 bool no_task_reads(const TaskGrid& grid, const Access& access, bool written) {
-  if (access.role == "positions" && (grid.body == BodyKind::kAppend || grid.body == BodyKind::kAttend))
-    return true;
   const bool once =
       access.role == "active_experts" || access.role == "active_expert_begin" || access.role == "token";
   return once && !written && (grid.body == BodyKind::kExpert || grid.body == BodyKind::kExpertSum);

@@ -11,7 +11,6 @@ void touch_keys(TouchList& t, const RowBlock& b, int64_t head, Span rows) {
   const Span cols{head * h, (head + 1) * h};
   t.read("k", {rows, cols});
   t.read("v", {rows, cols});
-  t.maybe_read("positions", {rows});
   const int64_t first = b.fresh() + rows.lo - b.first_row;
   t.maybe_read("rope", {{first, first + rows.hi - rows.lo}, {0, h}});
   t.maybe_read("k_norm", {{0, h}});
@@ -54,7 +53,6 @@ void touch_attend(TouchList& t, const RowBlock& b, int64_t head, int64_t part) {
   if (end <= seen) throw Finding{"outside", "a part of attention that no row sees"};
   const Span rows{b.first_row, b.first_row + b.rows};
   t.read("q", {rows, {head * group * h, (head + 1) * group * h}});
-  t.maybe_read("positions", {rows});
   t.maybe_read("rope", {{b.fresh(), b.kv_len}, {0, h}});
   t.maybe_read("q_norm", {{0, h}});
   touch_cache(t, b, head, {seen, std::min(end, b.earlier())}, false, Toucher::kStream);

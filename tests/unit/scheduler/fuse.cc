@@ -25,8 +25,8 @@ TEST_CASE("a Llama step becomes one grid for each product, and three for attenti
 l0.q product [2] x=x.x_bf16 weight=l0.q.packed sum_squares=x.sum_squares -> out=l0.q
 l0.k product [1] x=x.x_bf16 weight=l0.k.packed sum_squares=x.sum_squares -> out=l0.k
 l0.v product [1] x=x.x_bf16 weight=l0.v.packed sum_squares=x.sum_squares -> out=l0.v
-l0.append append [2, max(0, blocks - B)] k=l0.k v=l0.v positions=positions rope=rope -> k_cache=l0.k_cache v_cache=l0.v_cache
-l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache partial_acc=l0.attend.partial_acc partial_ml=l0.attend.partial_ml
+l0.append append [2, max(0, blocks - B)] k=l0.k v=l0.v rope=rope -> k_cache=l0.k_cache v_cache=l0.v_cache
+l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v rope=rope k_cache=l0.k_cache v_cache=l0.v_cache k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache partial_acc=l0.attend.partial_acc partial_ml=l0.attend.partial_ml
 l0.combine combine [2, blocks] partial_acc=l0.attend.partial_acc partial_ml=l0.attend.partial_ml -> out=l0.attended
 l0.o product [2] x=l0.attended weight=l0.o.packed residual=x next_norm=l0.post_norm -> out=l0.y x_bf16=l0.y.x_bf16 sum_squares=l0.y.sum_squares
 l0.gate_up product [6] x=l0.y.x_bf16 weight=l0.gate_up.packed sum_squares=l0.y.sum_squares -> out=l0.act
