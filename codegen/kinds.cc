@@ -15,7 +15,7 @@ namespace {
 // their positions, `$0` and `#0`.
 class Signature {
  public:
-  explicit Signature(const Schedule& s) : schedule_(s) {
+  explicit Signature(const Schedule& s) : schedule_(s), padded_chunks_(types_with_padded_chunks(s.program)) {
     for (uint32_t i = 0; i < s.program.symbols.size(); ++i) symbols_.push_back(fmt::format("${}", i));
     for (uint32_t i = 0; i < 8; ++i) coords_.push_back(fmt::format("#{}", i));
   }
@@ -50,8 +50,7 @@ class Signature {
     return fmt::format("{} {};{};norm {};padding {};wide {};fp8 {};codes {};waits{};notifies {};placed {}",
                        dtype_name(weight.dtype), dtype_name(x.dtype), expr(x.shape[0]),
                        find_operand(grid, "norm") != nullptr,
-                       static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()),
-                                                       weight_type(weight))),
+                       static_cast<int>(code_padding(schedule_.program, grid, padded_chunks_)),
                        wgmma_from(schedule_.program, grid), fp8_from(schedule_.program, grid),
                        reads_codes(grid), waits, !grid.notifies.empty(),
                        static_cast<int>(schedule_.placements[id.index].kind));
@@ -83,6 +82,7 @@ class Signature {
   }
 
   const Schedule& schedule_;
+  const std::set<std::pair<DType, DType>> padded_chunks_;
   std::vector<std::string> symbols_, coords_;
 };
 

@@ -43,6 +43,35 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
   MKC_BUG("a body has no role " + std::string(role));
 }
 
+namespace {
+
+mk::Padding own_padding(const Tensor& weight) {
+  return mk::padding_of(static_cast<uint32_t>(weight.shape.back().constant()), weight_type(weight));
+}
+
+std::pair<DType, DType> multiplied_types(const TaskProgram& program, const TaskGrid& grid) {
+  return {operand_tensor(program, grid, "weight").dtype, operand_tensor(program, grid, "x").dtype};
+}
+
+}  // namespace
+
+std::set<std::pair<DType, DType>> types_with_padded_chunks(const TaskProgram& program) {
+  std::set<std::pair<DType, DType>> types;
+  for (const TaskGrid& grid : program.grids)
+    if (multiplies_in_blocks(grid) &&
+        own_padding(operand_tensor(program, grid, "weight")) == mk::kPaddingOfChunks)
+      types.insert(multiplied_types(program, grid));
+  return types;
+}
+
+mk::Padding code_padding(const TaskProgram& program, const TaskGrid& grid,
+                         const std::set<std::pair<DType, DType>>& padded_chunks) {
+  const mk::Padding padding = own_padding(operand_tensor(program, grid, "weight"));
+  const bool shared = padding == mk::kNoPadding && multiplies_in_blocks(grid) &&
+                      padded_chunks.contains(multiplied_types(program, grid));
+  return shared ? mk::kPaddingOfChunks : padding;
+}
+
 static_assert(kMinWgmmaFrom == mkrt::kMma32Tokens + 1);
 static_assert(kMinRing >= mkrt::kBlockStrips);  // Mma32 waits for one stage of each strip
 

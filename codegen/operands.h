@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string_view>
+#include <utility>
 
+#include "codegen/device/bodies.h"
 #include "codegen/targets.h"
 #include "ir/schedule.h"
 
@@ -29,6 +32,13 @@ uint32_t wgmma_from(const Schedule& schedule, GridId grid, const Engines& engine
 // Returns whether a product's sums need more registers than a thread has at the kernel's start: those of
 // warpgroups, and those of wide warps with two strips each (runtime/abi/packing.h).
 bool needs_registers(const Schedule& schedule, GridId grid, const Engines& engines);
+
+// Returns the types of weights and activations of products whose rows have padding of whole chunks.
+std::set<std::pair<DType, DType>> types_with_padded_chunks(const TaskProgram& program);
+// Returns what the code of a product does about padding. Products share code, so one whose rows have none
+// takes the code for padding of whole chunks if another of its types has it.
+mk::Padding code_padding(const TaskProgram& program, const TaskGrid& grid,
+                         const std::set<std::pair<DType, DType>>& padded_chunks);
 
 // Returns the number of tokens from which a product's activations are 8-bit floats. The result is 0 if they
 // never are, and for other grids.

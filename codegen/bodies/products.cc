@@ -28,7 +28,6 @@ int64_t gates_of(const TaskProgram& program) {
 // can share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using P = mkrt::MkProduct;
-  const auto cols = static_cast<uint32_t>(f.tensor("weight").shape.back().constant());
   const std::string& x = multiplied_rows(f.grid())->role;
   f.set_operand(offsetof(Args, x), x);
   f.set_operand(offsetof(Args, norm), "norm");
@@ -50,8 +49,10 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
   const bool biased = f.grid().body == BodyKind::kExpert && find_operand(f.grid(), "bias");
   f.set(offsetof(Args, biased_experts), biased ? f.extent(f.tensor("bias"), 0) : 0);
-  f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols, weight_type(f.tensor("weight")))));
-  f.set(offsetof(Args, max_tokens), max_multiplied_rows(f.call.schedule.program, f.grid()));
+  const TaskProgram& program = f.call.schedule.program;
+  f.set(offsetof(Args, padding),
+        static_cast<int64_t>(code_padding(program, f.grid(), types_with_padded_chunks(program))));
+  f.set(offsetof(Args, max_tokens), max_multiplied_rows(program, f.grid()));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
   f.set(offsetof(Args, fp8_from), fp8_from(f.call.schedule, f.call.grid));

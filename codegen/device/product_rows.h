@@ -79,6 +79,7 @@ struct XRows {
   const ProductArgs& a;
   AS3 const f32* scale;
   MK_INLINE bool padded(u32 col) const { return a.padding != kNoPadding && col >= a.cols; }
+  MK_INLINE bool has_whole_chunks() const { return a.padding <= kPaddingOfChunks; }
   MK_INLINE f32 at(u32 row, u32 col) const {
     if (padded(col)) return 0;
     const f32 v = a.x[row * a.cols + col];
@@ -102,7 +103,8 @@ struct XRows {
   }
   template <class W>
   MK_INLINE u32x2 four_at(u32 row, u32 col, u32 ahead) const {
-    if (a.padding != kNoPadding) return {packed_at<W>(row, col, ahead), packed_at<W>(row, col, ahead + 2)};
+    if (!has_whole_chunks()) return {packed_at<W>(row, col, ahead), packed_at<W>(row, col, ahead + 2)};
+    if (padded(col + ahead)) return 0;
     if (a.x_bf16) return *(AS1 const u32x2*)((AS1 const uint16_t*)a.x + (row * a.cols + col) + ahead);
     f32x4 v = *(AS1 const f32x4*)(a.x + (row * a.cols + col) + ahead);
     if (a.normed) v = v * scale[row] * *(AS1 const f32x4*)(a.norm + col + ahead);
@@ -112,7 +114,7 @@ struct XRows {
   // row 0, which affects no other token's sums. A selection of zeros would wait for prefetched loads.
   MK_INLINE f32x2 pair(u32 row, u32 col) const { return pair_at(row == kNoRow ? 0 : row, col); }
   // four() reads 4 columns from a multiple of 4 on, as values of type W. Rows of bf16 lack the norm's scale,
-  // which scale_of() gives. One load suffices if rows are whole k-steps (kNoPadding).
+  // which scale_of() gives. One load suffices if rows are whole chunks.
   template <class W>
   MK_INLINE u32x2 four(u32 row, u32 col, u32 ahead) const {
     return four_at<W>(row == kNoRow ? 0 : row, col, ahead);
@@ -125,8 +127,8 @@ struct XRows {
     if constexpr (W::bytes == 1) {
       return padded(col) ? 0 : *(AS1 const u32x4*)(a.codes + (row * a.cols + col));
     } else {
-      if (a.x_bf16 && a.padding == kNoPadding)
-        return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
+      if (a.x_bf16 && has_whole_chunks())
+        return padded(col) ? 0 : *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
       return {packed_at<W>(row, col, 0), packed_at<W>(row, col, 2), packed_at<W>(row, col, 4),
               packed_at<W>(row, col, 6)};
     }
