@@ -185,7 +185,8 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   constexpr u32 row_steps = Rows::row_steps;
   static_assert(Shape::full_steps % row_steps == 0 && row_steps % W::group_steps == 0);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
-  const u32 k_slices = kKSlices >> split_shift(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
+  const u32 k_slices = kKSlices >> split_shift(a), first = block.part(a) * k_slices,
+            last = first + k_slices - 1;
   Chunks<Share::pass_tokens, X> x(w, in, pass);
   const auto load = [&](u32 k_slice, u32 tile, u32 step) {
     x.load(w, Shape::col(a, k_slice, tile) + step * Shape::step_cols, Shape::steps(a, tile) - step);
