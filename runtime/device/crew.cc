@@ -14,8 +14,8 @@ namespace {
 constexpr uint32_t kPolls = 2000;  // about 50 us
 
 // Returns once the value differs from `old`.
-uint32_t await_change(const std::atomic<uint32_t>& value, uint32_t old) {
-  for (uint32_t i = 0; i < kPolls; ++i) {
+uint32_t await_change(const std::atomic<uint32_t>& value, uint32_t old, uint32_t polls) {
+  for (uint32_t i = 0; i < polls; ++i) {
     const uint32_t now = value.load(std::memory_order_acquire);
     if (now != old) return now;
     _mm_pause();
@@ -67,6 +67,7 @@ class Bound {
 }  // namespace
 
 Crew::Crew(uint32_t threads) : processors_(usable_processors()) {
+  polls_ = processors_.size() < threads ? 1 : kPolls;
   if (processors_.size() < threads || threads == 1) processors_.clear();
   threads_.reserve(threads);
   try {
@@ -93,14 +94,14 @@ void Crew::run(const std::function<void(uint32_t)>& work) {
   turn_.notify_all();
   work(0);
   for (uint32_t left = working_.load(std::memory_order_acquire); left != 0;)
-    left = await_change(working_, left);
+    left = await_change(working_, left, polls_);
 }
 
 void Crew::serve(uint32_t thread, int processor) {
   if (processor >= 0) bind(processor);
   const DefaultFloats floats;
   for (uint32_t turn = 0;;) {
-    turn = await_change(turn_, turn);
+    turn = await_change(turn_, turn, polls_);
     if (over_) return;
     (*work_)(thread);
     if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_all();

@@ -11,8 +11,8 @@ namespace mkrt {
 
 // The calling thread is the first of the crew; the others live as long as the crew. A thread without work
 // polls for about 50 us and then sleeps. Each thread is bound to a logical processor of its own if there are
-// enough; the calling thread is bound only while it works. Work has the default modes of floating point,
-// whatever those of the calling thread are. One thread at a time may call run().
+// enough, and sleeps at once otherwise. The calling thread is bound only while it works. Work has the default
+// modes of floating point, whatever those of the calling thread are. One thread at a time may call run().
 class Crew {
  public:
   // Starts as many of the threads as the system allows.
@@ -30,6 +30,7 @@ class Crew {
   void serve(uint32_t thread, int processor);
 
   std::vector<int> processors_;  // by thread; empty: threads are not bound
+  uint32_t polls_ = 0;           // before a thread sleeps
   std::vector<std::thread> threads_;
   const std::function<void(uint32_t)>* work_ = nullptr;
   std::atomic<uint32_t> turn_{0};     // runs begun
