@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <new>
@@ -150,9 +151,11 @@ CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {
 }
 
 void end_by_signal(int signal) {
+  const int error = errno;
   mkrt::remove_temporaries();
   std::signal(signal, SIG_DFL);
-  std::raise(signal);
+  std::raise(signal);  // it is blocked until this handler returns
+  errno = error;
 }
 
 int run_command(int argc, char** argv) {
