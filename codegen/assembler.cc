@@ -94,8 +94,8 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
     looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, opened.error().message);
   }
   return Error{
-      fmt::format("error: no assembler for PTX found: install the CUDA toolkit 12.8 or newer, run "
-                  "tools/fetch-assembler, or name libnvJitLink.so or ptxas by --assembler{}",
+      fmt::format("error: no assembler for PTX found: install CUDA 12.8 or newer, run "
+                  "tools/fetch-assembler, or give --assembler FILE{}",
                   looked_at)};
 }
 
