@@ -20,13 +20,13 @@ namespace mk {
 // that loads of activations need no branches. Rows of weights are padded to a multiple of kPaddedCols, or of
 // a divisor of it, unless their format has a greater quantum. kPaddingOfChunks: chunks of 16 bytes of bf16
 // have no column behind `cols`, or have nothing else.
-constexpr u32 kPaddedCols = 128, kRowChunkCols = 8;
+constexpr u32 kPaddedCols = 128;
 enum Padding : u32 { kNoPadding, kPaddingOfChunks, kPadding, kPaddingOfOdd };
 MK_INLINE constexpr Padding padding_of(u32 cols, WeightType type) {
   const u32 quantum = col_quantum(weight_format(type)),
             multiple = quantum > kPaddedCols ? quantum : kPaddedCols;
   if (cols % multiple == 0) return kNoPadding;
-  if (cols % kRowChunkCols == 0) return kPaddingOfChunks;
+  if (cols % (kChunkBytes / Bf16::bytes) == 0) return kPaddingOfChunks;
   return cols % 2 == 0 ? kPadding : kPaddingOfOdd;
 }
 

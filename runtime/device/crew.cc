@@ -67,8 +67,9 @@ class Bound {
 }  // namespace
 
 Crew::Crew(uint32_t threads) : processors_(usable_processors()) {
-  polls_ = processors_.size() < threads ? 1 : kPolls;
-  if (processors_.size() < threads || threads == 1) processors_.clear();
+  const bool enough = processors_.size() >= threads;
+  polls_ = enough ? kPolls : 1;
+  if (!enough || threads == 1) processors_.clear();
   threads_.reserve(threads);
   try {
     for (uint32_t i = 1; i < threads; ++i)
