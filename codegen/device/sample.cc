@@ -29,10 +29,16 @@ struct Bins {
   AS3 u64* sum;    // [kDigits, kConsumerThreads]: sum of each thread
   AS3 u64* total;  // [kDigits]: sum of all threads
   AS3 u64* best;   // [kConsumerWarps]: greatest rank of each warp
+  AS3 f32* logit;  // [kLoads, kConsumerThreads]: logits that each thread has loaded
   MK_INLINE explicit Bins(const Worker& w)
-      : sum((AS3 u64*)w.scratch()), total(sum + kDigits * kConsumerThreads), best(total + kDigits) {}
+      : sum((AS3 u64*)w.scratch()),
+        total(sum + kDigits * kConsumerThreads),
+        best(total + kDigits),
+        logit((AS3 f32*)(best + kConsumerWarps)) {}
 };
-static_assert((kDigits * kConsumerThreads + kDigits + kConsumerWarps) * sizeof(u64) <= kScratchBytes);
+static_assert((kDigits * kConsumerThreads + kDigits + kConsumerWarps) * sizeof(u64) +
+                  kLoads * kConsumerThreads * sizeof(f32) <=
+              kScratchBytes);
 
 // rank_of() joins a logit and its id to one number, in the order of likelihood. Greater logits have greater
 // ranks, and of equal logits the lower id has. All ranks are greater than 0.
@@ -133,12 +139,19 @@ MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
   u64 best = 0;
   for (u32 first = w.thread; first * kStripRows < row.vocab; first += kStripLoads * kConsumerThreads) {
     u32 again = 0;  // strips whose logits are read, a bit each
+    if (row.changes.sample) {
+      MK_ROLLED
+      for (u32 i = 0; i < kStripLoads; ++i) {
+        const u32 strip = first + i * kConsumerThreads;
+        if (strip * kStripRows < row.vocab && row.changes.has(strip)) again |= 1u << i;
+      }
+    }
     MK_UNROLL
     for (u32 i = 0; i < kStripLoads; ++i) {
       const u32 strip = first + i * kConsumerThreads;
-      if (strip * kStripRows >= row.vocab) continue;
+      if (strip * kStripRows >= row.vocab || (again >> i & 1)) continue;
       const u64 rank = rank_of(plain_logit(row.best_value[strip]), row.best_index[strip]);
-      if (rank >= below || row.changes.has(strip))
+      if (rank >= below)
         again |= 1u << i;
       else if (rank > best)
         best = rank;
@@ -203,8 +216,10 @@ struct Search {
 
 // add_up() is one pass. Each element whose code begins with the prefix is added to the bin of its next digit.
 // The result is the set of this thread's blocks that have such elements. Other blocks need not be read again.
+// Loaded logits go to shared memory, so that one piece of code adds all of them.
 MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefix, u32 shift, u64 blocks) {
   AS3 u64* sum = Bins(w).sum + w.thread;
+  AS3 f32* loaded = Bins(w).logit + w.thread;
   for (u32 digit = 0; digit < kDigits; ++digit) sum[digit * kConsumerThreads] = 0;
   u64 found = 0;
   for (u32 first = w.thread; first < row.vocab; first += kLoads * kConsumerThreads) {
@@ -216,18 +231,14 @@ MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefi
       const u32 id = first + i * kConsumerThreads;
       logits[i] = id < row.vocab ? row.logits[id] : 0;
     }
-    if (row.changes.sample) {
-      MK_UNROLL
-      for (u32 i = 0; i < kLoads; ++i) {
-        const u32 id = first + i * kConsumerThreads;
-        if (id < row.vocab) logits[i] = row.changes.logit(id, logits[i]);
-      }
-    }
     MK_UNROLL
+    for (u32 i = 0; i < kLoads; ++i) loaded[i * kConsumerThreads] = logits[i];
+    MK_ROLLED
     for (u32 i = 0; i < kLoads; ++i) {
       const u32 id = first + i * kConsumerThreads;
-      if (id >= row.vocab) continue;
-      const u64 rank = rank_of(plain_logit(logits[i]), id);
+      if (id >= row.vocab) break;
+      const f32 logit = loaded[i * kConsumerThreads];
+      const u64 rank = rank_of(row.changes.sample ? row.changes.logit(id, logit) : plain_logit(logit), id);
       const u64 code = s.by_rank() ? rank : rank & kLastId;
       if (code >> kDigitBits >> shift != prefix) continue;
       if (const u64 measure = s.measure(rank)) {
@@ -330,13 +341,29 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
           a->best_index + row_index * strips,
           {nullptr},
           a->vocab};
-  const u64 likeliest = greatest(*w, row, ~(u64)0);
+  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)sample->logprobs + sampled_before;
+  const u32 tops = p->logprobs ? p->logprobs - 1 : 0;
+  // Round 0 finds the greedy choice where logits are changed. Round 1 finds the likeliest token of the plain
+  // logits. Further rounds find the next ones whose log-probabilities are asked for.
   const bool changed = (sample->seen | sample->allowed | sample->biases) != 0;
+  u64 first = 0, likeliest = 0, rank = 0;
+  u32 noted = 0;
+  for (u32 round = changed ? 0 : 1; round <= 1 || round <= tops; ++round) {
+    row.changes = {round == 0 ? sample : nullptr};
+    rank = greatest(*w, row, round <= 1 ? ~(u64)0 : rank);
+    if (rank == 0) break;
+    if (first == 0) first = rank;
+    if (round == 1) likeliest = rank;
+    if (round == 0 || round > tops) continue;
+    if (w->thread == 0) {
+      logprobs->top_id[noted] = id_of(rank);
+      logprobs->top[noted] = logit_of(rank) - logit_of(likeliest);
+    }
+    ++noted;
+  }
   row.changes = {changed ? sample : nullptr};
-  const u64 first = changed ? greatest(*w, row, ~(u64)0) : likeliest;
   const Choice choice = choose(*w, row, likeliest, first, p, sampled_before);
 
-  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)sample->logprobs + sampled_before;
   const f32 top = logit_of(likeliest);
   if (w->thread == 0) {
     AS1 u32* sampled = (AS1 u32*)sample->sampled;
@@ -346,19 +373,12 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
     if (p->logprobs) logprobs->sampled = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }
+  if (p->logprobs == 0) return;
   row.changes = {nullptr};
-  if (p->logprobs) {
-    const u32 rank = rank_in(*w, row, plain_logit(row.logits[choice.id]));
-    if (w->thread == 0) logprobs->rank = rank;
-  }
-  u64 rank = likeliest;
-  for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
-    if (w->thread == 0) {
-      logprobs->top_id[i] = id_of(rank);
-      logprobs->top[i] = logit_of(rank) - top - choice.log_total;
-    }
-    rank = greatest(*w, row, rank);
-  }
+  const u32 rank_of_choice = rank_in(*w, row, plain_logit(row.logits[choice.id]));
+  if (w->thread != 0) return;
+  logprobs->rank = rank_of_choice;
+  for (u32 i = 0; i < noted; ++i) logprobs->top[i] -= choice.log_total;
 }
 
 }  // namespace mk
