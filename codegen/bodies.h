@@ -24,8 +24,9 @@ struct BodyCall {
   llvm::Value* record;  // MkGrid
   const Bases& bases;
   llvm::Value* worker;
-  llvm::Value* tokens;   // rows that a product or split_k_partial makes; else null
-  llvm::Value* split_k;  // parts that the columns of such a grid are split into; else null
+  llvm::Value* tokens;       // rows that a product or split_k_partial makes; else null
+  llvm::Value* split_k;      // parts that the columns of such a grid are split into; else null
+  llvm::Value* task_strips;  // strips of a task of experts; else null
 };
 
 // Tells whether the code serves split products. A number of parts that is a run-time value, or a constant

@@ -39,21 +39,18 @@ class Signature {
     return text;
   }
 
-  // Returns a text of everything that the code of a product or split_k_partial depends on. Numbers of the
-  // record and parts chosen by kind at run time are left out.
+  // Returns a text of everything that the code of a grid that multiplies depends on. Numbers of the record
+  // and parts chosen by kind at run time are left out.
   std::string code_of(GridId id) const {
     const TaskGrid& grid = schedule_.program.grids[id];
-    const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
-                 &weight = operand_tensor(schedule_.program, grid, "weight");
-    std::string waits;
-    for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
-    return fmt::format("{} {};{};norm {};padding {};wide {};fp8 {};codes {};waits{};notifies {};placed {}",
-                       dtype_name(weight.dtype), dtype_name(x.dtype), expr(x.shape[0]),
-                       find_operand(grid, "norm") != nullptr,
+    const Tensor& x = schedule_.program.tensors[multiplied_rows(grid)->tensor];
+    const Tensor& weight = operand_tensor(schedule_.program, grid, "weight");
+    const std::string of_body =
+        grid.body == BodyKind::kExpert ? code_of_experts(grid) : code_of_product(grid, x);
+    return fmt::format("{} {};{};norm {};padding {};notifies {};placed {}", dtype_name(weight.dtype),
+                       dtype_name(x.dtype), of_body, find_operand(grid, "norm") != nullptr,
                        static_cast<int>(code_padding(schedule_.program, grid, padded_chunks_)),
-                       wgmma_from(schedule_.program, grid), fp8_from(schedule_.program, grid),
-                       reads_codes(grid), waits, !grid.notifies.empty(),
-                       static_cast<int>(schedule_.placements[id.index].kind));
+                       !grid.notifies.empty(), static_cast<int>(schedule_.placements[id.index].kind));
   }
   // Returns a text of everything that the kernel of a product or split_k_partial depends on in kernels mode.
   std::string kernel_of(GridId id) const {
@@ -63,6 +60,25 @@ class Signature {
   }
 
  private:
+  std::string code_of_product(const TaskGrid& grid, const Tensor& x) const {
+    std::string waits;
+    for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
+    return fmt::format("product {};wide {};fp8 {};codes {};waits{}", expr(x.shape[0]),
+                       wgmma_from(schedule_.program, grid), fp8_from(schedule_.program, grid),
+                       reads_codes(grid), waits);
+  }
+  // Both products of an expert look up the same numbers. Their own waits are chosen by kind.
+  std::string code_of_experts(const TaskGrid& grid) const {
+    std::string text = "experts";
+    for (size_t i = 1; i < grid.coords.size(); ++i) text += ";x " + expr(grid.coords[i].extent);
+    for (size_t i = 0; i < grid.waits.size(); ++i)
+      if (grid.waits[i].lookup) text += fmt::format(";look up {} {}", i, event(grid.waits[i].event));
+    const Access* bias = find_operand(grid, "bias");
+    return fmt::format("{};rows {};top_k {};biases {}", text,
+                       expr(operand_tensor(schedule_.program, grid, "out", true).shape[0]),
+                       int_attr(grid.attrs, "top_k", 1),
+                       bias ? expr(schedule_.program.tensors[bias->tensor].shape[0]) : "none");
+  }
   std::string expr(const Expr& e) const { return to_string(e, symbols_, coords_); }
   // Returns the text of an operand. Only an input's text has its id, because each input has its own address
   // field in MkStep. Other tensors differ only in their record entries.
@@ -103,7 +119,7 @@ namespace {
 // Tells whether a kind may share its code. Kinds placed kReady may not, because their code reads the log of
 // one event.
 bool shares_code(const Schedule& schedule, GridId id) {
-  return multiplies_in_blocks(schedule.program.grids[id]) &&
+  return multiplies(schedule.program.grids[id]) &&
          schedule.placements[id.index].kind != PlacementKind::kReady;
 }
 
@@ -128,7 +144,8 @@ Kinds find_kinds(const Schedule& schedule, Mode mode) {
   std::map<std::string, uint32_t> known;
   for (GridId id : schedule.program.grids.ids()) {
     const GridId inlined = inline_grid_of(schedule, id);
-    const bool by_code = mode == Mode::kKernels && !inlined.valid() && shares_code(schedule, id);
+    const bool by_code = mode == Mode::kKernels && !inlined.valid() && shares_code(schedule, id) &&
+                         multiplies_in_blocks(schedule.program.grids[id]);
     std::string text = by_code ? signature.kernel_of(id) : signature.of(id);
     if (inlined.valid()) text += ";runs " + signature.of(inlined);
     const auto [at, is_new] = known.emplace(std::move(text), static_cast<uint32_t>(kinds.first.size()));

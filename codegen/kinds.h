@@ -26,9 +26,10 @@ struct Kinds {
 // Inline grids that notifications run must be of one kind, too.
 //
 // Kinds of product and split_k_partial grids share code if they differ only in sizes, epilogues and events.
+// So do both kinds of an expert's products.
 //
-// Kernels mode has no events, and parts that differ by kind are not chosen at run time. There, such grids are
-// of one kind if they also make equal rows, are split alike and run no inline grid.
+// Kernels mode has no events, and parts that differ by kind are not chosen at run time. There, grids of
+// products are of one kind if they also make equal rows, are split alike and run no inline grid.
 Kinds find_kinds(const Schedule& schedule, Mode mode = Mode::kMegakernel);
 
 // Returns the inline grid that a grid's notifications run, or an invalid id where there is none.

@@ -64,6 +64,12 @@ llvm::Value* TaskCode::parts_of(GridId id, llvm::Value* record) {
   return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, split_k));
 }
 
+llvm::Value* TaskCode::task_strips_of(GridId id, llvm::Value* record) {
+  return by_kind(id, record, [&](GridId kind) {
+    return std::vector<llvm::Value*>{e_.constant(task_strips(grid(kind)))};
+  })[0];
+}
+
 llvm::Value* TaskCode::strips_of(llvm::Value* record) {
   return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, strips));
 }
@@ -77,7 +83,8 @@ BodyCall TaskCode::body_call(GridId id, llvm::Value* record) {
           launch_.bases,
           launch_.worker,
           multiplies_in_blocks(grid(id)) ? tokens_of(id, record) : nullptr,
-          multiplies_in_blocks(grid(id)) ? parts_of(id, record) : nullptr};
+          multiplies_in_blocks(grid(id)) ? parts_of(id, record) : nullptr,
+          grid(id).body == BodyKind::kExpert ? task_strips_of(id, record) : nullptr};
 }
 
 Share TaskCode::share(GridId id, llvm::Value* record, llvm::Value* segment) {
@@ -98,7 +105,8 @@ llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {
 }
 
 llvm::Value* TaskCode::tasks_of(GridId id, llvm::Value* record) {
-  if (!multiplies_in_blocks(grid(id))) return tasks_within(id, 0);
+  if (!multiplies_in_blocks(grid(id)))
+    return by_kind(id, record, [&](GridId kind) { return std::vector{tasks_within(kind, 0)}; })[0];
   return e_.ir.CreateMul(strips_of(record), parts_of(id, record));
 }
 

@@ -59,7 +59,8 @@ class TaskCode {
   llvm::Value* tokens_of(GridId id, llvm::Value* record);  // rows that a product makes
   llvm::Value* parts_of(GridId id, llvm::Value* record);   // parts that a product's columns are split into
   llvm::Value* strips_of(llvm::Value* record);             // strips of a product
-  const Access* streamed(GridId id) const;                 // streamed operand; null where there is none
+  llvm::Value* task_strips_of(GridId id, llvm::Value* record);  // strips of a task of experts
+  const Access* streamed(GridId id) const;                      // streamed operand; null where there is none
   PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
   bool claims(GridId id) const { return mode_ == Mode::kMegakernel && claims_by_ticket(placement(id)); }
   const std::vector<GridId>& code_of(GridId id) const;  // kinds that share the grid's code

@@ -9,6 +9,11 @@
 #include "runtime/abi/abi.h"
 
 namespace mkc {
+namespace {
+
+constexpr uint32_t kNoCounter = ~0u;  // of a kind that lacks a wait of the kinds that share its code
+
+}  // namespace
 
 llvm::Value* TaskCode::cell_number(const Event& event, const std::vector<llvm::Value*>& cell) {
   llvm::Value* number = e_.constant(0);
@@ -34,15 +39,25 @@ std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* 
 }
 
 void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits, const Coords& coords) {
-  for (size_t i = 0; i < grid(id).waits.size(); ++i) {
-    if (grid(id).waits[i].lookup || waits_once(grid(id), grid(id).waits[i]) != (waits == Waits::kShared))
-      continue;
+  const auto has = [&](GridId kind, size_t i) {
+    const std::vector<Wait>& of = grid(kind).waits;
+    return i < of.size() && !of[i].lookup && waits_once(grid(kind), of[i]) == (waits == Waits::kShared);
+  };
+  const std::vector<GridId>& kinds = mode_ == Mode::kKernels ? std::vector{id} : code_of(id);
+  for (size_t i = 0; i < mkrt::kMaxWaits; ++i) {
+    const auto waiting = std::count_if(kinds.begin(), kinds.end(), [&](GridId kind) { return has(kind, i); });
+    if (waiting == 0) continue;
     const std::vector<llvm::Value*> values = by_kind(id, record, [&](GridId kind) {
+      if (!has(kind, i)) return std::vector<llvm::Value*>{e_.constant(kNoCounter), e_.constant(0)};
       const auto [counter, expect] =
           awaited(kind, record, i, coords ? coords(kind) : std::vector<llvm::Value*>());
       return std::vector<llvm::Value*>{counter, expect};
     });
-    e_.call("mkd_wait", {launch_.worker, values[0], values[1]});
+    const auto wait = [&] { e_.call("mkd_wait", {launch_.worker, values[0], values[1]}); };
+    if (waiting == std::ssize(kinds))
+      wait();
+    else
+      e_.if_then(e_.ir.CreateICmpNE(values[0], e_.constant(kNoCounter)), wait);
   }
 }
 

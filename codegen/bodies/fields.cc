@@ -38,6 +38,10 @@ void Fields::set_operand(size_t offset, std::string_view role, bool written) {
 
 void Fields::set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written) {
   if (!multiplies_in_blocks(grid())) return set_operand(offset, role, written);
+  set_by_record(offset, arena, role, written);
+}
+
+void Fields::set_by_record(size_t offset, llvm::Value* arena, std::string_view role, bool written) {
   llvm::Value* place = operand_word(e, call, role, written);
   set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.constant(mkrt::kNoOperand)),
                                 llvm::ConstantPointerNull::get(e.global_ptr),

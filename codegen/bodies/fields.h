@@ -30,8 +30,10 @@ struct Fields {
   void set_float(size_t offset, double value);
   // Writes the operand's address, or null where the grid has no such operand.
   void set_operand(size_t offset, std::string_view role, bool written = false);
-  // Writes the address of an operand that some products of shared code lack. The record tells at run time
-  // whether the grid has it.
+  // Writes the address of an operand that some grids of shared code lack, or null. The record tells at run
+  // time whether the grid has it.
+  void set_by_record(size_t offset, llvm::Value* arena, std::string_view role, bool written = false);
+  // Does so for products, and is set_operand() for other bodies.
   void set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written = false);
   // Writes the address of a list of the step in the worker's shared memory.
   void set_list(size_t offset, SymbolId list);

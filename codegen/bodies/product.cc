@@ -12,6 +12,8 @@ using Args = mk::ProductArgs;
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   fill_product(f, call.tokens);
+  f.set_operand(offsetof(Args, x), multiplied_rows(f.grid())->role);
+  f.set(offsetof(Args, max_tokens), max_multiplied_rows(call.schedule.program, f.grid()));
   f.set(offsetof(Args, x_rows), e.value(f.tensor("x").shape[0]));
   if (may_gather_rows(call.schedule.program)) {
     const StepSymbols step = f.symbols();

@@ -24,12 +24,10 @@ int64_t gates_of(const TaskProgram& program) {
   return gates;
 }
 
-// Fills the arguments of a product or of an expert's product. Sizes come from the record, so that products
-// can share their code.
+// Fills the arguments of a product or of an expert's product, but for x and its most rows. Sizes come from
+// the record, so that products can share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using P = mkrt::MkProduct;
-  const std::string& x = multiplied_rows(f.grid())->role;
-  f.set_operand(offsetof(Args, x), x);
   f.set_operand(offsetof(Args, norm), "norm");
   f.set_operand(offsetof(Args, codes), "codes");
   f.set_operand(offsetof(Args, code_scale), "code_scale");
@@ -45,14 +43,13 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, gates), gates_of(f.call.schedule.program));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
-  f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
+  f.set(offsetof(Args, x_bf16), f.tensor(multiplied_rows(f.grid())->role).dtype == DType::bf16);
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
   const bool biased = f.grid().body == BodyKind::kExpert && find_operand(f.grid(), "bias");
   f.set(offsetof(Args, biased_experts), biased ? f.extent(f.tensor("bias"), 0) : 0);
   const TaskProgram& program = f.call.schedule.program;
   f.set(offsetof(Args, padding),
         static_cast<int64_t>(code_padding(program, f.grid(), types_with_padded_chunks(program))));
-  f.set(offsetof(Args, max_tokens), max_multiplied_rows(program, f.grid()));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
   f.set(offsetof(Args, fp8_from), fp8_from(f.call.schedule, f.call.grid));
@@ -65,7 +62,8 @@ void set_epilogue_operands(Fields& f) {
   f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
   f.set_optional(offsetof(Epilogue, residual), bases.workspace, "residual");
-  if (find_operand(f.grid(), "up_bias")) f.set_operand(offsetof(Epilogue, up_bias), "up_bias");
+  if (f.grid().body == BodyKind::kExpert && find_operand(f.grid(), "bias"))
+    f.set_by_record(offsetof(Epilogue, up_bias), bases.weights, "up_bias");
   f.set_norm_outputs(offsetof(Epilogue, norm_outputs));
 }
 

@@ -10,8 +10,8 @@ namespace mkc {
 
 // Returns a mask of the program's gates. Bit g is set if a grid has Activation g.
 int64_t gates_of(const TaskProgram& program);
-// Fills the arguments of a product or of an expert's product. Sizes come from the record, so that products
-// can share their code.
+// Fills the arguments of a product or of an expert's product, but for x and its most rows. Sizes come from
+// the record, so that products can share their code.
 void fill_product(Fields& f, llvm::Value* tokens);
 // Emits the code that runs once per segment: finds gathered rows, and prepares norms.
 void product_start(Emitter& e, const BodyCall& call, llvm::Value* arguments);

@@ -116,6 +116,18 @@ TEST_CASE("products share code with a norm and without, the one that picks rows,
   CHECK(with_down_of(44) == but_down);
 }
 
+TEST_CASE("both products of an expert share code if their rows are padded alike") {
+  const auto shared_with_experts_of = [](int columns) {
+    return shared_code(scheduled(edited(test::qwen3_moe_config(), "\"moe_intermediate_size\": 24",
+                                        fmt::format("\"moe_intermediate_size\": {}", columns))));
+  };
+  const auto of_experts = [](const std::vector<std::pair<size_t, std::string>>& shared) {
+    return std::ranges::count(shared, std::pair<size_t, std::string>{2, "l0.gate_up"});
+  };
+  CHECK(of_experts(shared_with_experts_of(24)) == 1);
+  CHECK(of_experts(shared_with_experts_of(44)) == 0);  // rows of the second product end within a chunk
+}
+
 TEST_CASE("parts of a product share code with whole ones, and its record says how many there are") {
   const std::string config =
       edited(test::llama_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
