@@ -35,7 +35,8 @@
 //       and a norm.
 //   V16 Accessed tensors are of the kind and dtype that the role asks for.
 //   V17 Accessed tensors have the shapes that the roles ask for.
-//   V18 Attributes are those of the body, of its types, within 0 and 2^24.
+//   V18 Attributes are those of the body, of its types, within 0 and 2^24. Attention has at least 1 head and
+//       1 element a head; its heads are a multiple of its key/value heads.
 //   V19 Coordinates are as many as the body has, with the extents of the body. Extents are at least 1, or at
 //       least 0 for append. A grid has at most 2^24 tasks. Only the last extent may depend on a coordinate,
 //       and only on the one before it.

@@ -163,6 +163,17 @@ void attend_extents(const TaskProgram& program, const TaskGrid& grid, Extents& e
     extents[2] = context_partials(program, int_attr(grid.attrs, "window", 0)).count;
 }
 
+// Checks V18: the heads are a multiple of the key/value heads.
+void check_attention_heads(const GridUnderCheck& c) {
+  const auto of = [&](const char* name) { return int_attr(c.grid.attrs, name, 0); };
+  const int64_t head_dim = of("head_dim"), heads = of("heads"), kv_heads = of("kv_heads");
+  if (head_dim < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads != 0)
+    c.v.report(18, c.site,
+               fmt::format("head_dim is {}, heads {} and kv_heads {}, expected at least 1 each, and heads a "
+                           "multiple of kv_heads",
+                           head_dim, heads, kv_heads));
+}
+
 // Attention reads its caches twice: positions from before the step, and positions that the step appends.
 void check_caches(Verifier& v, const TaskProgram&, const TaskGrid& grid, const Site& site) {
   for (const char* role : {"k_cache", "v_cache"})
@@ -188,6 +199,7 @@ const Body& append_body() {
                                        {"k_eps?"}},
                             .footprint = append_footprint,
                             .set_extents = append_extents,
+                            .check = check_attention_heads,
                             .min_extent = 0};
   return body;
 }
@@ -212,6 +224,7 @@ const Body& attend_body() {
                                        {"k_eps?", "q_eps?", "scale"}},
                             .footprint = attend_footprint,
                             .set_extents = attend_extents,
+                            .check = check_attention_heads,
                             .check_regions = check_caches};
   return body;
 }
@@ -228,6 +241,7 @@ const Body& combine_body() {
                                        {}},
                             .footprint = attend_footprint,
                             .set_extents = combine_extents,
+                            .check = check_attention_heads,
                             .merges = BodyKind::kAttend};
   return body;
 }
