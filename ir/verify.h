@@ -55,7 +55,7 @@
 //   V28 A segment of a table grid holds tasks of the grid. A segment of a range or claimed grid says 0 of 0.
 //       Inline grids have no segments.
 //   V29 Slots begin at multiples of 256 bytes and lie in the arena of their kind. Inputs and caches have no
-//       slots.
+//       slots. An arena has at most 2^62 bytes.
 //   V30 The counters of an event lie among those of the schedule.
 //   V35 A grid is placed as its tasks allow (schedule.h, why_not_placed). The notifications of one grid run
 //       at most one inline grid.

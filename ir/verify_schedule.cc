@@ -6,6 +6,7 @@ namespace mkc {
 namespace {
 
 constexpr uint64_t kSlotAlignment = 256;
+constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 62;
 
 Site machine_site(const Schedule& s) {
   return {{Part::kMachine}, "schedule for " + s.machine, nullptr};
@@ -109,6 +110,12 @@ uint64_t arena_bytes(const Schedule& s, TensorKind kind) {
       return s.workspace_bytes;
   }
   MKC_BUG("tensor of unknown kind");
+}
+
+// Checks V29 of an arena. Ends of slots then fit into 63 bits.
+void check_arena(Verifier& v, const Schedule& s, const char* name, uint64_t bytes) {
+  if (bytes > kMaxArenaBytes)
+    v.report(29, machine_site(s), fmt::format("its {} has {} bytes, expected at most 2^62", name, bytes));
 }
 
 // Checks V29.
