@@ -9,13 +9,14 @@
 namespace mkc::proof {
 namespace {
 
-// Returns the stages that a consumer warp holds at once for a task of the grid, in steps of at most `tokens`
-// tokens.
+// Returns the stages that a consumer warp holds at once for a task of the grid.
 //
-// Products of kMma8Tokens + 1 to kMma32Tokens tokens acquire a tile of every strip of a block before they
+// Products of kMma8Tokens + 1 to kMma32Tokens rows acquire a tile of every strip of a block before they
 // release one (codegen/device/product_mma32.h). All other tasks release a stage before they acquire the next.
-uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
-  if (!multiplies_in_blocks(grid) || tokens <= mkrt::kMma8Tokens) return 1;
+uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid) {
+  if (!multiplies_in_blocks(grid)) return 1;
+  // A product that gathers rows may multiply all rows of x.
+  if (multiplied_rows(grid) && max_multiplied_rows(program, grid) <= mkrt::kMma8Tokens) return 1;
   const Access* weight = find_operand(grid, "weight");
   const auto parts = static_cast<uint32_t>(split_k(grid));
   const mkrt::WeightFormat format = weight_format(program.tensors[weight->tensor]);
@@ -25,11 +26,9 @@ uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t t
 }  // namespace
 
 uint32_t min_stages(const TaskProgram& program) {
-  const SymbolId tokens = step_symbols(program.symbols).tokens;
-  const int64_t max = tokens.valid() ? program.symbols[tokens].bounds.hi : INT32_MAX;
   uint32_t min = 0;
   for (const TaskGrid& grid : program.grids)
-    if (streams(grid)) min = std::max(min, stages_held(program, grid, max));
+    if (streams(grid)) min = std::max(min, stages_held(program, grid));
   return min;
 }
 

@@ -248,6 +248,12 @@ TEST_CASE("the ring has as many stages as products of some tokens hold at once")
   for (Symbol& symbol : s.program.symbols.items)
     if (symbol.name == "T") symbol.bounds.hi = 8;
   CHECK(proof::min_stages(s.program) == 1);
+  // Rows of another symbol count by its bounds.
+  Schedule other = s;
+  const Expr rows = symbol(other.program.symbols.add({"S", {1, 64}, {}}));
+  for (TaskGrid& grid : other.program.grids.items)
+    if (grid.name == "l0.o") other.program.tensors[find_operand(grid, "x")->tensor].shape[0] = rows;
+  CHECK(proof::min_stages(other.program) == 4);
   const Result<OpGraph> graph = test::graph_of(test::edited(test::llama_config(), "bfloat16", "float32"));
   CHECK(proof::min_stages(fuse(graph.value()).value()) == 1);
 }
