@@ -118,7 +118,7 @@ inline uint32_t range_share(const Schedule& s, GridId grid, uint32_t worker) {
   return (worker + s.placements[grid.index].rotation) % s.workers;
 }
 
-// Returns the number of cells of the event at the symbols' upper bounds. Each cell is one counter.
+// Returns the most cells that bounds() allows the event. Each cell is one counter. V23 limits them to 2^24.
 uint32_t max_cells(const TaskProgram& program, EventId event);
 
 // Tells whether a ready grid waits for the event. The completed cells of such an event are logged.

@@ -44,7 +44,7 @@
 //       empty.
 //   V21 An activation or output that a grid reads is written by an earlier grid.
 //   V22 Only weights and caches stream, and only into reads.
-//   V23 Events have dims of at least 1, at most 2^24 cells, and expect 0 or more.
+//   V23 Events have dims of at least 1, at most 2^24 cells by max_cells() (schedule.h), and expect 0 or more.
 //   V24 A wait names one existing cell for each task.
 //   V25 A notification's box lies within the event or is empty.
 //   V26 An event that is awaited is notified, and an event that is notified is awaited.

@@ -28,7 +28,8 @@ void check_event(Verifier& v, const TaskProgram& program, EventId id) {
   for (const Expr& dim : event.dims) {
     if (const int64_t min = lower_bound(dim, v.at_symbols); min < 1)
       v.report(23, site, fmt::format("dim {} may be {}, expected at least 1", v.text.expr(dim), min));
-    const int64_t max = std::max<int64_t>(1, upper_bound(dim, v.at_symbols));
+    // Counters are reserved by these bounds (max_cells), which may be looser than upper_bound().
+    const int64_t max = std::max<int64_t>(1, bounds(dim, v.at_symbols.symbols).hi);
     if (max > kMaxCells / cells) return v.report(23, site, fmt::format("more than {} cells", kMaxCells));
     cells *= max;
   }

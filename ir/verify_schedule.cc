@@ -140,8 +140,7 @@ void check_slots(Verifier& v, const Schedule& s) {
 void check_counters(Verifier& v, const Schedule& s) {
   for (EventId e : s.program.events.ids()) {
     const Event& event = s.program.events[e];
-    int64_t cells = 1;  // upper bound, which V23 limits
-    for (const Expr& dim : event.dims) cells *= upper_bound(dim, v.at_symbols);
+    const int64_t cells = max_cells(s.program, e);
     const int64_t log = keeps_log(s, e) ? 1 + cells : 0;
     const int64_t end = int64_t{s.event_base[e.index]} + cells + log;
     if (end > int64_t{s.event_cells})

@@ -106,9 +106,8 @@ Status check_counters(const Context& c) {
         fmt::format("error: {} events have {} counter bases", c.p.events.size(), c.s.event_base.size())};
   std::vector<Extent> counters;
   for (EventId e : c.p.events.ids()) {
-    uint64_t cells = 1;
-    for (const Expr& dim : c.p.events[e].dims)
-      cells *= static_cast<uint64_t>(std::max<int64_t>(0, upper_bound(dim, c.at_symbols)));
+    // Code places an event's log behind as many cells.
+    const uint64_t cells = max_cells(c.p, e);
     // A log has one counter of its entries, and an entry for each cell.
     const uint64_t all = keeps_log(c.s, e) ? 2 * cells + 1 : cells, base = c.s.event_base[e.index];
     counters.push_back({base, base + all, "@" + c.p.events[e].name});
