@@ -32,11 +32,12 @@
 // Tasks
 //   V15 A grid's accesses have the roles of its body, each once, and once more where a part streams. The
 //       roles next_norm, x_bf16 and sum_squares go together. So do bf16 rows and sum_squares, and other rows
-//       and a norm.
+//       and a norm. An expert reads x and the table token, or else rows, without sum_squares.
 //   V16 Accessed tensors are of the kind and dtype that the role asks for.
 //   V17 Accessed tensors have the shapes that the roles ask for.
 //   V18 Attributes are those of the body, of its types, within 0 and 2^24. Attention has at least 1 head and
-//       1 element a head; its heads are a multiple of its key/value heads.
+//       1 element a head; its heads are a multiple of its key/value heads. The top_k of an expert
+//       is the lower bound of active_experts.
 //   V19 Coordinates are as many as the body has, with the extents of the body. Extents are at least 1, or at
 //       least 0 for append. A grid has at most 2^24 tasks. Only the last extent may depend on a coordinate,
 //       and only on the one before it.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "ir/bodies/strips.h"
+#include "ir/values.h"
 
 namespace mkc {
 namespace {
@@ -19,8 +20,20 @@ std::optional<Region> expert_footprint(const FootprintOf& s) {
   return Region{rows, s.is("out") ? s.block(strips * strip_columns(s.grid), 1) : s.all(1)};
 }
 
-// Checks the strips, V17 of the biases, and V19: coordinate 1 runs over the active experts.
+// Checks V15 and V18: tokens' rows are gathered by the table of tokens, rows of experts by no table.
+void check_expert_rows(const GridUnderCheck& c) {
+  const bool x = c.reads("x");
+  if (x == c.reads("rows") || x != c.reads("token"))
+    c.v.report(15, c.site, "it reads some of x, rows and token, expected x and token, or rows alone");
+  if (c.reads("sum_squares") && !x) c.v.report(15, c.site, "it reads sum_squares of tokens, expected x");
+  const int64_t top_k = int_attr(c.grid.attrs, "top_k", 0), choices = routing_of(c.program.symbols).choices;
+  if (top_k != choices)
+    c.v.report(18, c.site, fmt::format("top_k is {}, active_experts begins at {}", top_k, choices));
+}
+
+// Checks the rows, the strips, V17 of the biases, and V19: coordinate 1 runs over the active experts.
 void check_expert(const GridUnderCheck& c) {
+  check_expert_rows(c);
   check_strips(c);
   const bool paired = c.reads("bias") && int_attr(c.grid.attrs, "gate", 0) != 0;
   if (c.reads("up_bias") != paired)
