@@ -163,8 +163,9 @@ void attend_extents(const TaskProgram& program, const TaskGrid& grid, Extents& e
     extents[2] = context_partials(program, int_attr(grid.attrs, "window", 0)).count;
 }
 
-// Checks V18: the heads are a multiple of the key/value heads.
+// Checks V18: the heads are a multiple of the key/value heads. Checks V17 of the rotation table.
 void check_attention_heads(const GridUnderCheck& c) {
+  c.check_positions();
   const auto of = [&](const char* name) { return int_attr(c.grid.attrs, name, 0); };
   const int64_t head_dim = of("head_dim"), heads = of("heads"), kv_heads = of("kv_heads");
   if (head_dim < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads != 0)

@@ -47,6 +47,16 @@ struct GridUnderCheck {
   int64_t size(char letter) const;
   bool reads(std::string_view role) const { return find_operand(grid, role) != nullptr; }
   bool writes(std::string_view role) const { return find_operand(grid, role, true) != nullptr; }
+
+  // Checks V17: the letter's size is `wanted`, where operands have the letter. `what` names its dims and
+  // `why` the wanted size.
+  void check_size(char letter, const Expr& wanted, std::string_view what, std::string_view why) const;
+  // Checks V17: best values have a column for each strip of 16 of `columns` columns.
+  void check_best(const Expr& columns) const;
+  // Checks V17: gathered rows are those that need logits, of all rows of the step.
+  void check_gathered() const;
+  // Checks V17: the rotation table has a row for each position of a context.
+  void check_positions() const;
 };
 
 struct Body {

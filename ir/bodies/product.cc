@@ -38,7 +38,8 @@ void check_codes(const GridUnderCheck& c) {
     c.v.report(15, c.site, "it reads codes, expected a weight of E4M3");
 }
 
-// Checks V17 of the rows besides the strips. `out` has as many rows as x, unless the product gathers rows.
+// Checks V17 of the rows, gathered or not, besides the strips. `out` has as many rows as x, unless the
+// product gathers rows.
 void check_product(const GridUnderCheck& c) {
   const auto x = c.sizes.find('X'), out = c.sizes.find('T');
   const bool both = x != c.sizes.end() && out != c.sizes.end();
@@ -46,6 +47,7 @@ void check_product(const GridUnderCheck& c) {
     c.v.report(
         17, c.site,
         fmt::format("x has {} rows, out has {}", c.v.text.expr(x->second), c.v.text.expr(out->second)));
+  c.check_gathered();
   check_codes(c);
   check_strips(c);
 }

@@ -97,8 +97,13 @@ void check_row(const GridUnderCheck& c) {
   const RowCheck row{c};
   row.check_steps();
   row.check_shape();
+  c.check_gathered();
+  c.check_positions();
+  if (c.grid.coords.size() == 2)
+    c.check_size('P', c.grid.coords[1].extent, "the columns of sum_squares are", "the blocks of a row");
   const int64_t columns = c.size('D');
   if (columns == 0) return c.v.report(17, c.site, "its rows have no constant number of columns");
+  c.check_best(columns);
   row.check_heads(columns);
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "ir/bodies/body.h"
 
 namespace mkc {
@@ -15,6 +17,20 @@ std::optional<Region> sample_footprint(const FootprintOf& s) {
   return Region{{coord(0), own.offset + own.size - coord(0)}, s.all(1)};
 }
 
+// Checks V17: logits are of all rows or of those that need logits. Each strip of them has its best value.
+void check_sample(const GridUnderCheck& c) {
+  const StepSymbols step = step_symbols(c.program.symbols);
+  const auto rows = c.sizes.find('T'), vocab = c.sizes.find('V');
+  if (rows == c.sizes.end() || vocab == c.sizes.end()) return;  // another rule reports the missing logits
+  const auto are = [&](SymbolId id) { return id.valid() && rows->second == symbol(id); };
+  if (!are(step.tokens) && !are(step.logit_rows))
+    c.v.report(17, c.site,
+               fmt::format("its logits have {} rows, expected T or R", c.v.text.expr(rows->second)));
+  if (const int64_t max = upper_bound(vocab->second, c.v.at_symbols); max > kMaxSampled)
+    c.v.report(17, c.site, fmt::format("a row has {} logits, expected at most {}", max, kMaxSampled));
+  c.check_best(vocab->second);
+}
+
 }  // namespace
 
 const Body& sample_body() {
@@ -26,7 +42,8 @@ const Body& sample_body() {
                  {{"next", {kIndex, "B"}}},
                  {},
                  {}},
-      .footprint = sample_footprint};
+      .footprint = sample_footprint,
+      .check = check_sample};
   return body;
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/bodies/body.h"
@@ -61,6 +63,42 @@ Range FootprintOf::block(int64_t size, size_t dim, uint32_t coordinate) const {
 int64_t GridUnderCheck::size(char letter) const {
   const auto at = sizes.find(letter);
   return at != sizes.end() && at->second.is_const() ? at->second.constant() : 0;
+}
+
+void GridUnderCheck::check_size(char letter, const Expr& wanted, std::string_view what,
+                                std::string_view why) const {
+  const auto found = sizes.find(letter);
+  if (found != sizes.end() && found->second != wanted)
+    v.report(
+        17, site,
+        fmt::format("{} {}, expected {}, {}", what, v.text.expr(found->second), v.text.expr(wanted), why));
+}
+
+void GridUnderCheck::check_best(const Expr& columns) const {
+  if (find_operand(grid, "best_value") || find_operand(grid, "best_value", true))
+    check_size('S', ceil_div(columns, kTileRows), "the columns of best_value are",
+               fmt::format("the strips of {} columns", v.text.expr(columns)));
+}
+
+void GridUnderCheck::check_gathered() const {
+  if (int_attr(grid.attrs, "gather_rows", 0) == 0) return;
+  const StepSymbols step = step_symbols(program.symbols);
+  if (!step.logit_rows.valid() || !step.tokens.valid() || !step.first_row.valid() || !step.q_len.valid())
+    return v.report(17, site, "it gathers rows, but the program lacks T, R, q_len or first_row");
+  check_size('T', symbol(step.logit_rows), "the gathered rows are", "the rows that need logits");
+  check_size('X', symbol(step.tokens), "the rows that it gathers from are", "the rows of the step");
+}
+
+void GridUnderCheck::check_positions() const {
+  const Access* rope = find_operand(grid, "rope");
+  const SymbolId kv_len = step_symbols(program.symbols).kv_len;
+  if (!rope || !kv_len.valid()) return;
+  const std::vector<Expr>& shape = v.tensors[rope->tensor].shape;
+  const int64_t context = v.symbols[kv_len].bounds.hi;
+  if (shape.size() == 2 && lower_bound(shape[0], v.at_symbols) < context)
+    v.report(17, site,
+             fmt::format("its rotation table has {} rows, expected at least {}, the positions of a context",
+                         v.text.expr(shape[0]), context));
 }
 
 }  // namespace mkc
