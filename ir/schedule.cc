@@ -102,6 +102,13 @@ bool notifies_single_cells(const TaskGrid& source, const Notify& notify) {
                                                [](const Range& range) { return uses_coord(range.offset); });
 }
 
+// Tells whether cells that differ in the last dim alone expect different counts.
+bool expects_by_last_dim(const Event& event) {
+  return std::any_of(event.expect.nodes.begin(), event.expect.nodes.end(), [&](const ExprNode& node) {
+    return node.kind == ExprKind::kCoord && static_cast<size_t>(node.value) + 1 == event.dims.size();
+  });
+}
+
 bool is_awaited_by_others(const TaskProgram& program, GridId id, EventId event) {
   for (GridId other : program.grids.ids())
     for (const Wait& wait : program.grids[other].waits)
@@ -136,6 +143,9 @@ std::string why_not_inline(const TaskProgram& program, GridId id) {
       if (source.body != *merged) return not_merging;
       if (!notifies_single_cells(source, notify))
         return "%" + source.name + " does not notify cell by cell of " + event;
+      if (multiplies_in_blocks(source) && expects_by_last_dim(program.events[awaited]))
+        return "%" + source.name + " completes several cells of " + event +
+               " at once, which expect different counts";
       notified = true;
     }
   if (!notified) return not_merging;

@@ -141,7 +141,8 @@ std::optional<BodyKind> merged_body(const TaskGrid& grid);
 // Returns what keeps the grid from running inline, for people; "" where nothing does.
 //
 // An inline grid merges partial results and waits for one event that no other grid awaits. Only the tasks
-// whose results it merges notify this event, each a single cell.
+// whose results it merges notify this event, each a single cell. Strips that are taken together complete
+// cells that expect one count.
 std::string why_not_inline(const TaskProgram& program, GridId grid);
 
 // Returns what keeps the grid from being placed as `kind`, for people; "" where nothing does.
