@@ -193,7 +193,7 @@ void add_coord(Domain& domain, const Expr& extent) {
   domain.coords.push_back({0, std::max<int64_t>(0, bounds(extent, domain.symbols, domain.coords).hi - 1)});
 }
 
-Result<Bounds> checked_bounds(const Expr& e, const Domain& domain) {
+Result<Bounds> checked_bounds(const Expr& e, const Domain& domain, int64_t limit) {
   struct Operand {
     size_t begin;  // index of the operand's first node
     Bounds bounds;
@@ -228,6 +228,8 @@ Result<Bounds> checked_bounds(const Expr& e, const Domain& domain) {
     const Bounds& now = stack.back().bounds;
     if (now.lo < -kMaxValue || now.hi > kMaxValue)
       return Error{fmt::format("values from {} to {} exceed 2^60", now.lo, now.hi)};
+    if (now.lo < -limit || now.hi > limit)
+      return Error{fmt::format("values from {} to {} exceed {}", now.lo, now.hi, limit)};
   }
   if (stack.size() != 1) return Error{"operands without an operator"};
   return stack.back().bounds;

@@ -11,6 +11,8 @@ namespace mkc {
 
 // The largest absolute value that an expression and all its parts may take.
 constexpr int64_t kMaxValue = int64_t{1} << 60;
+// The largest absolute value where the device computes the expression and its parts, in 32 bits.
+constexpr int64_t kMaxDeviceValue = INT32_MAX;
 
 // Symbols lie within their bounds. Coordinate i runs over [0, extents[i]). An extent is an expression over
 // symbols and earlier coordinates. An extent may be more than its coordinate ever needs.
@@ -25,9 +27,9 @@ struct Domain {
 void add_coord(Domain& domain, const Expr& extent);
 
 // Returns bounds of `e`. Errors: leaves beyond the domain; lists without an index; an index that may be
-// beyond its list's length; a divisor that may be less than 1; values beyond kMaxValue. Functions that
-// require a checked expression require that this call succeeds.
-Result<Bounds> checked_bounds(const Expr& e, const Domain& domain);
+// beyond its list's length; a divisor that may be less than 1; values beyond kMaxValue or `limit`. Functions
+// that require a checked expression require that this call succeeds.
+Result<Bounds> checked_bounds(const Expr& e, const Domain& domain, int64_t limit = kMaxValue);
 
 // upper_bound returns a value that no value of `e` exceeds, lower_bound one that no value of `e` is below.
 // The bounds are sound. The bounds are exact for sums of symbols and coordinates, even where a coordinate's

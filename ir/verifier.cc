@@ -95,7 +95,7 @@ void Verifier::check_symbol(SymbolId id) {
   if (!s.is_list()) return;
   Domain earlier = at_symbols;
   earlier.symbols.resize(id.index);
-  const Result<Bounds> length = checked_bounds(s.length, earlier);
+  const Result<Bounds> length = checked_bounds(s.length, earlier, kMaxDeviceValue);
   const std::string why = !length.ok() ? length.error().message
                           : length.value().lo < 1 || length.value().hi > kMaxList
                               ? fmt::format("it may be {} to {}, expected 1 to {}", length.value().lo,
@@ -139,15 +139,18 @@ void Verifier::check_id(bool known, const Site& site, std::string_view what) {
   if (!known) report(2, site, fmt::format("{} does not exist", what));
 }
 
-bool Verifier::check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what) {
-  const Result<Bounds> checked = checked_bounds(e, domain);
+bool Verifier::check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what,
+                          int64_t limit) {
+  Result<Bounds> checked = checked_bounds(e, domain);
+  if (checked.ok() && limit < kMaxValue) checked = checked_bounds(e, domain, limit);
   if (!checked.ok()) report(4, site, fmt::format("{} {}: {}", what, text.expr(e), checked.error().message));
   return checked.ok();
 }
 
 void Verifier::check_shapes() {
   for (TensorId id : tensors.ids())
-    for (const Expr& dim : tensors[id].shape) check_expr(dim, at_symbols, tensor_site(id), "dim");
+    for (const Expr& dim : tensors[id].shape)
+      check_expr(dim, at_symbols, tensor_site(id), "dim", uses_symbol(dim) ? kMaxDeviceValue : kMaxValue);
 }
 
 void Verifier::check_rope_ids(const std::vector<RopeTable>& ropes) {
@@ -216,6 +219,10 @@ bool Verifier::check_operand(int kind_rule, std::string_view role, TensorId oper
   }
   bool matches = true;
   for (size_t d = 0; d < letters.size(); ++d) {
+    if (t.shape[d].is_const() && t.shape[d].constant() > kMaxDeviceValue)
+      report(kind_rule + 1, site,
+             fmt::format("dim {} of {} is {}, expected at most {}", d, name, t.shape[d].constant(),
+                         kMaxDeviceValue));
     const Expr& wanted = sizes.emplace(letters[d], t.shape[d]).first->second;
     if (wanted == t.shape[d]) continue;
     report(kind_rule + 1, site,

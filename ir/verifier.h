@@ -45,7 +45,8 @@ struct Verifier {
   void check_names(const Items& items, std::string_view what, Part part);
   void check_id(bool known, const Site& site, std::string_view what);  // V2
   // Checks V4 and returns whether it holds.
-  bool check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what);
+  bool check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what,
+                  int64_t limit = kMaxDeviceValue);
   void check_shapes();
   void check_rope_ids(const std::vector<RopeTable>& ropes);
 

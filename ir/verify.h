@@ -9,7 +9,8 @@
 //       or none.
 //   V4  Expressions name what exists: shapes and event dims name symbols only, extents name earlier
 //       coordinates too. Expressions index lists within their lengths and divide by 1 or more. Expressions
-//       and all their parts stay within 2^60 for all values.
+//       and all their parts stay within 2^31 - 1 for all values, as the device computes in 32 bits. Those of
+//       accesses stay within 2^60, as no device computes them.
 //   V5  Tensors have at most 4 dims, each at least 1, and at most 2^40 elements.
 //   V6  Weights and tables have constant shapes. A weight, and nothing else, is either packed or from the
 //       checkpoint. A weight that is named for each expert has 2 or 3 dims. Only caches are e4m3, and only

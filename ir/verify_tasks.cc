@@ -204,9 +204,10 @@ void check_grid_exprs(Verifier& v, const TaskProgram& program, GridId id, const 
     v.text.add_coord(c);
   }
   const auto check_region = [&](const Region& region, Part part, uint32_t i) {
+    const int64_t limit = part == Part::kNotify ? kMaxDeviceValue : kMaxValue;  // bodies find their regions
     for (const Range& r : region) {
-      v.check_expr(r.offset, domain, part_site(program, id, part, i), "offset");
-      v.check_expr(r.size, domain, part_site(program, id, part, i), "size");
+      v.check_expr(r.offset, domain, part_site(program, id, part, i), "offset", limit);
+      v.check_expr(r.size, domain, part_site(program, id, part, i), "size", limit);
     }
   };
   for (uint32_t i = 0; i < grid.reads.size(); ++i) check_region(grid.reads[i].region, Part::kRead, i);
