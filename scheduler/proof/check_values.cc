@@ -13,13 +13,14 @@ namespace {
 
 constexpr int64_t kFewValues = 256;
 
-// Returns all values of the symbols. Returns nothing where there are lists, caches or too many values.
+// Returns all values of the symbols. Returns nothing where there are lists, caches, symbols that are found
+// within the step, or too many values.
 std::vector<std::vector<int64_t>> few_values(const TaskProgram& program) {
   for (const Tensor& t : program.tensors)
     if (t.kind == TensorKind::kCache) return {};
   int64_t count = 1;
   for (const Symbol& s : program.symbols) {
-    if (s.is_list() || s.bounds.hi - s.bounds.lo >= kFewValues / count) return {};
+    if (s.is_list() || s.routed || s.cut || s.bounds.hi - s.bounds.lo >= kFewValues / count) return {};
     count *= s.bounds.hi - s.bounds.lo + 1;
   }
   std::vector<std::vector<int64_t>> values;

@@ -50,6 +50,10 @@ Error unproved(const std::string& what) {
   return Error{"error: unproved: " + what};
 }
 
+bool is_unproved(const Error& error) {
+  return error.message.starts_with("error: unproved: ");
+}
+
 bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans) {
   const Symbol& s = symbols[starts];
   if (!s.sums.valid()) return false;

@@ -35,6 +35,8 @@ struct Context {
 // Returns `error: unproved: WHAT`, for a rule that cannot decide. A rule that finds values at which the
 // schedule is wrong returns an error that names them.
 Error unproved(const std::string& what);
+// Tells whether unproved() made the error.
+bool is_unproved(const Error& error);
 
 // Spans names lists whose elements start intervals that lie end to end, and the range that the intervals fill
 // (docs/proof.md, lemma 1).

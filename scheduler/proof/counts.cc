@@ -208,6 +208,14 @@ Status Walk::check() {
 
 }  // namespace
 
+Sources notifiers_of(const TaskProgram& program) {
+  Sources sources(program.events.size());
+  for (GridId g : program.grids.ids())
+    for (const Notify& notify : program.grids[g].notifies)
+      sources[notify.event.index].emplace_back().grid = g;
+  return sources;
+}
+
 Result<Sources> check_counts(Context& c) {
   struct Notification {
     GridId grid;

@@ -19,6 +19,9 @@ struct Source {
 // Sources has the grids that notify each event, by EventId.
 using Sources = std::vector<std::vector<Source>>;
 
+// Returns the grids that notify each event, and nothing that is known of their tasks.
+Sources notifiers_of(const TaskProgram& program);
+
 // Finds the sources of all events and proves that the counts agree for all values. V24 and V25 of the
 // verifier ensure that cells lie within their events.
 Result<Sources> check_counts(Context& c);

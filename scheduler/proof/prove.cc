@@ -43,7 +43,9 @@ Result<ProofReport> prove(const Schedule& schedule) {
   // Values at which the schedule is wrong tell more than a statement that is not proved.
   const Result<ValuesChecked> walked = check_at_values(schedule);
   if (!walked.ok()) return walked.error();
-  if (!walked.value().all) return status.error();
+  if (!walked.value().all || !is_unproved(status.error())) return status.error();
+  // Values show no fault of who starts tasks.
+  if (Status starts = check_starts(c, notifiers_of(c.p)); !starts.ok()) return starts.error();
   return ProofReport{.enumerated = walked.value().values.size()};
 }
 

@@ -29,8 +29,8 @@ struct ProofReport {
 //   8. caches that not every step fills at its positions, or that two layers share
 //
 // A statement that is not proved is checked at chosen values, to find values at which it is wrong. A schedule
-// of few values is accepted if it is right at all of them. Other schedules are refused as `unproved: …` where
-// no such values are found.
+// of few values is accepted if it is right at all of them, and if no statement is known to be wrong. Other
+// schedules are refused as `unproved: …` where no such values are found.
 Result<ProofReport> prove(const Schedule& schedule);
 
 // Returns one line for people.

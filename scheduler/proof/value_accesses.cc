@@ -3,25 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
+#include <span>
+
+#include "scheduler/proof/boxes.h"
 
 namespace mkc {
 namespace {
-
-constexpr size_t kMaxRank = 6;
-
-struct Box {
-  size_t rank = 0;
-  std::array<int64_t, kMaxRank> lo{}, hi{};  // half open
-  bool operator==(const Box&) const = default;
-};
-
-int64_t shared_elements(const Box& a, const Box& b) {
-  int64_t elements = 1;
-  for (size_t d = 0; d < a.rank; ++d)
-    elements *= std::max<int64_t>(0, std::min(a.hi[d], b.hi[d]) - std::max(a.lo[d], b.lo[d]));
-  return elements;
-}
 
 // BoxGroup has consecutive tasks of one grid that access the same box.
 struct BoxGroup {
@@ -75,6 +63,35 @@ void for_each_meeting(const GridAccess& access, const Box& box, Visit visit) {
   for (; it != access.by_key.end() && access.groups[*it].box.lo[k] < box.hi[k]; ++it)
     if (const int64_t shared = shared_elements(access.groups[*it].box, box); shared > 0)
       visit(access.groups[*it], shared);
+}
+
+// Returns the number of elements of the box that none of `others` holds.
+int64_t elements_outside(const Box& box, std::span<const GridAccess* const> others) {
+  if (others.empty()) return shared_elements(box, box);
+  std::vector<Box> left = {box};
+  for_each_meeting(*others[0], box, [&](const BoxGroup& group, int64_t) {
+    std::vector<Box> rest;
+    for (const Box& part : left)
+      if (shared_elements(part, group.box) == 0)
+        rest.push_back(part);
+      else
+        std::ranges::copy(parts_outside(part, group.box), std::back_inserter(rest));
+    left = std::move(rest);
+  });
+  int64_t elements = 0;
+  for (const Box& part : left) elements += elements_outside(part, others.subspan(1));
+  return elements;
+}
+
+// Returns the number of elements of the box that the accesses hold, each element once. Requires that the
+// groups of one access share no elements.
+int64_t elements_held(const Box& box, std::span<const GridAccess* const> accesses) {
+  int64_t held = 0;
+  for (size_t i = 0; i < accesses.size(); ++i)
+    for_each_meeting(*accesses[i], box, [&](const BoxGroup& group, int64_t) {
+      held += elements_outside(intersection(group.box, box), accesses.subspan(i + 1));
+    });
+  return held;
 }
 
 GridAccess evaluate_access(const Step& step, GridId grid, const Access& access, bool writes) {
@@ -198,17 +215,11 @@ struct Checker {
     return {};
   }
 
-  // Checks two accesses of which one writes; `later` follows `earlier` in the program. Adds to `covered`, by
-  // group of `later`, the elements that `earlier` wrote.
-  Status check_between_grids(TensorId t, const GridAccess& earlier, const GridAccess& later,
-                             std::vector<int64_t>& covered) {
-    for (size_t i = 0; i < later.groups.size(); ++i) {
-      const BoxGroup& group = later.groups[i];
+  // Checks two accesses of which one writes; `later` follows `earlier` in the program.
+  Status check_between_grids(TensorId t, const GridAccess& earlier, const GridAccess& later) {
+    for (const BoxGroup& group : later.groups) {
       needed.clear();
-      for_each_meeting(earlier, group.box, [&](const BoxGroup& e, int64_t shared) {
-        needed.add(e.first, e.count);
-        if (earlier.writes) covered[i] += shared;
-      });
+      for_each_meeting(earlier, group.box, [&](const BoxGroup& e, int64_t) { needed.add(e.first, e.count); });
       const auto [task, missed] = needed.find_unordered(group.first, group.count, orderings);
       if (task != Needed::kNobody)
         return step_error(step, fmt::format("{} may {} %{} before {} has {} it", task_name(step, task),
@@ -220,8 +231,8 @@ struct Checker {
 
   Status check_tensor(TensorId t, const std::vector<GridAccess>& accesses) {
     const bool kept_between_steps = tensor(t).kind == TensorKind::kCache;
+    std::vector<const GridAccess*> written;  // by earlier grids
     for (size_t b = 0; b < accesses.size(); ++b) {
-      std::vector<int64_t> covered(accesses[b].groups.size(), 0);
       for (size_t a = 0; a < accesses.size(); ++a) {
         if (accesses[a].writes && accesses[b].streams && !accesses[a].groups.empty())
           if (Status s = check_streamed(t, accesses[a], accesses[b]); !s.ok()) return s;
@@ -230,19 +241,35 @@ struct Checker {
           if (Status s = check_within_grid(t, accesses[a], accesses[b]); !s.ok()) return s;
         const bool conflict = accesses[a].writes || accesses[b].writes;
         if (a >= b || same_grid || !conflict || accesses[a].groups.empty()) continue;
-        if (Status s = check_between_grids(t, accesses[a], accesses[b], covered); !s.ok()) return s;
+        if (Status s = check_between_grids(t, accesses[a], accesses[b]); !s.ok()) return s;
       }
       if (accesses[b].writes || kept_between_steps) continue;
-      for (size_t i = 0; i < covered.size(); ++i) {
-        const BoxGroup& group = accesses[b].groups[i];
-        const int64_t wanted = shared_elements(group.box, group.box);
-        if (covered[i] < wanted)
-          return step_error(step,
-                            fmt::format("{} reads {} elements of %{}, of which earlier grids write {}",
-                                        task_name(step, group.first), wanted, tensor(t).name, covered[i]));
+      written.clear();
+      for (size_t a = 0; a < b; ++a)
+        if (accesses[a].writes && !accesses[a].groups.empty() && accesses[a].grid != accesses[b].grid)
+          written.push_back(&accesses[a]);
+      for (const BoxGroup& group : accesses[b].groups) {
+        const int64_t wanted = shared_elements(group.box, group.box),
+                      covered = elements_held(group.box, written);
+        if (covered < wanted)
+          return step_error(step, fmt::format("{} reads {} elements of %{}, of which earlier grids write {}",
+                                              task_name(step, group.first), wanted, tensor(t).name, covered));
       }
     }
-    return {};
+    return tensor(t).kind == TensorKind::kOutput ? check_output(t, accesses) : Status();
+  }
+
+  // Checks that the step writes all of an output.
+  Status check_output(TensorId t, const std::vector<GridAccess>& accesses) {
+    Box whole;
+    for (const Expr& dim : tensor(t).shape) whole.hi[whole.rank++] = evaluate(dim, step.symbols);
+    std::vector<const GridAccess*> written;
+    for (const GridAccess& access : accesses)
+      if (access.writes && !access.groups.empty()) written.push_back(&access);
+    const int64_t wanted = shared_elements(whole, whole), found = elements_held(whole, written);
+    if (found == wanted) return {};
+    return step_error(step, fmt::format("the host reads {} elements of %{}, of which the step writes {}",
+                                        wanted, tensor(t).name, found));
   }
 
   // Checks that every access of `first` precedes every write of `second`, which lies in the same memory.
@@ -269,7 +296,7 @@ struct Checker {
 
 // Checks the tenants of the workspace in the order in which they move in. Only neighbours need a check.
 // Suppose that each access of a precedes each write of b, and each access of b each write of c. Each access
-// of a then precedes each write of c.
+// of a then precedes each write of c, if a task writes b.
 Status Checker::check_sharing(const std::vector<std::vector<GridId>>& accessors,
                               const std::vector<std::vector<GridId>>& writers) {
   std::vector<TensorId> tenants;
@@ -290,7 +317,9 @@ Status Checker::check_sharing(const std::vector<std::vector<GridId>>& accessors,
       const bool implied = std::any_of(successors.begin(), successors.end(),
                                        [&](TensorId s) { return overlap(s, tenants[j]); });
       if (implied) continue;
-      successors.push_back(tenants[j]);
+      const auto has_tasks = [&](GridId g) { return step.task_base[g.index] < step.task_base[g.index + 1]; };
+      if (std::any_of(writers[tenants[j].index].begin(), writers[tenants[j].index].end(), has_tasks))
+        successors.push_back(tenants[j]);
       if (Status s = check_shared_memory(tenants[i], tenants[j], accessors, writers); !s.ok()) return s;
     }
   }

@@ -320,6 +320,27 @@ TEST_CASE("a read that earlier grids wrote only in part is refused") {
         "= 1)");
 }
 
+TEST_CASE("elements that two grids write count once") {
+  // o writes 14 of 16 columns and gate_up 7 of 8 over them, so that 8 of 96 columns stay unwritten.
+  Schedule s = placed();
+  const TensorId act = find_tensor(s.program, "l0.act");
+  Access& gate_up = s.program.grids[find_grid(s.program, "l0.gate_up")].writes[0];
+  gate_up.region[1].size = 7;
+  Region twice = gate_up.region;
+  twice[1] = {16 * coord(0), 14};
+  s.program.grids[find_grid(s.program, "l0.o")].writes.push_back({"out", act, twice, false});
+  CHECK(proof_error(s) ==
+        "error: %l0.down[0] reads 96 elements of %l0.act, of which earlier grids write 88 (at T = 1, kv_len "
+        "= 1)");
+}
+
+TEST_CASE("an output that the step writes in part is refused") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "sample")].writes[0].region[0].size = 0;
+  CHECK(proof_error(s) ==
+        "error: the host reads 1 elements of %next, of which the step writes 0 (at T = 1, kv_len = 1)");
+}
+
 TEST_CASE("tasks of one grid that write the same part are refused") {
   Schedule s = placed();
   s.program.grids[find_grid(s.program, "l0.gate_up")].writes[0].region[1].size = 9;
