@@ -68,7 +68,8 @@
 //   V31 A list is routed exactly if its length is. No shape depends on a routed symbol. A grid that mentions
 //       a routed symbol, or has an event that does, reads a table with room for it. The table is the operand
 //       with the symbol's name, and all grids of an event have it from one table. Routed lists stand in
-//       regions only. The event of a lookup depends on no routed symbol.
+//       regions only. The event of a lookup depends on no routed symbol. One route grid writes all that a
+//       grid looks up, and the rows of a token's choices.
 //
 // Cut symbols
 //   V32 A program has all symbols of row blocks (values.h), over the lists of its requests, or none. Op

@@ -81,6 +81,30 @@ void check_grid(Verifier& v, const TaskProgram& program, GridId id) {
       v.report(31, part_site(program, id, Part::kWait, i), "the event of a lookup depends on what is routed");
 }
 
+// Checks that one route grid writes all that the grid looks up, and the rows of a token's choices.
+void check_route(Verifier& v, const TaskProgram& program, GridId id) {
+  const TaskGrid& grid = program.grids[id];
+  GridId route;
+  for (uint32_t i = 0; i < grid.reads.size(); ++i) {
+    const Access& read = grid.reads[i];
+    if (!looks_up(grid.body, read.role) && (grid.body != BodyKind::kExpertSum || read.role != "row"))
+      continue;
+    for (GridId writer : program.grids.ids())
+      for (const Access& write : program.grids[writer].writes) {
+        if (write.tensor != read.tensor) continue;
+        if (!route.valid()) route = writer;
+        const TaskGrid& found = program.grids[writer];
+        if (found.body != BodyKind::kRoute || write.role != read.role || writer != route)
+          v.report(31, part_site(program, id, Part::kRead, i),
+                   fmt::format("%{} writes {} as {}, expected {} of {}", spell_name(found.name),
+                               v.text.tensor(read.tensor), write.role, read.role,
+                               program.grids[route].body == BodyKind::kRoute
+                                   ? "%" + spell_name(program.grids[route].name)
+                                   : "a route grid"));
+      }
+  }
+}
+
 // Checks that all grids of an event read a routed symbol of the event from the same table.
 void check_routed_event(Verifier& v, const TaskProgram& program, EventId event, SymbolId symbol) {
   const Access* first = nullptr;
@@ -120,7 +144,10 @@ void Verifier::check_routed_symbols() {
 }
 
 void check_routed(Verifier& v, const TaskProgram& program) {
-  for (GridId g : program.grids.ids()) check_grid(v, program, g);
+  for (GridId g : program.grids.ids()) {
+    check_grid(v, program, g);
+    check_route(v, program, g);
+  }
   for (EventId e : program.events.ids())
     for (const SymbolId s : mentioned_by(v, program.events[e])) check_routed_event(v, program, e, s);
 }

@@ -120,6 +120,8 @@ void check_arena(Verifier& v, const Schedule& s, const char* name, uint64_t byte
 
 // Checks V29.
 void check_slots(Verifier& v, const Schedule& s) {
+  check_arena(v, s, "arena of weights", s.weight_bytes);
+  check_arena(v, s, "workspace", s.workspace_bytes);
   for (TensorId t : s.program.tensors.ids()) {
     const Slot& slot = s.slots[t.index];
     if (slot.bytes == 0) continue;

@@ -76,11 +76,20 @@ bool covers(const Along& table, int64_t dim) {
   return end >= dim;
 }
 
+// Tells whether the expression mentions a routed symbol, whose value may differ between grids.
+bool uses_routed(const Context& c, const Expr& e) {
+  return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const ExprNode& node) {
+    return (node.kind == ExprKind::kSymbol || node.kind == ExprKind::kElement) &&
+           c.p.symbols[SymbolId{static_cast<uint32_t>(node.value)}].routed;
+  });
+}
+
 // Tells whether a reader asks for elements [0, parts) along a ragged dim. `parts` belongs to the value of the
 // coordinate before, which `to` has along another dim.
 bool reads_all_parts(Context& c, const Use& write, const Along& ragged, const Use& read, size_t dim) {
   const uint32_t row = ragged.coord - 1;
   const TaskGrid &writer = c.p.grids[write.grid], &reader = c.p.grids[read.grid];
+  if (uses_routed(c, writer.coords[ragged.coord].extent)) return false;
   for (size_t d = 0; d < write.dims.size(); ++d) {
     const Along &from = write.dims[d], &to = read.dims[d];
     if (!from.moves() || from.coord != row || !to.moves() || !meet_only_if_equal(from, to)) continue;
@@ -103,7 +112,8 @@ bool reads_all_parts(Context& c, const Use& write, const Along& ragged, const Us
 // Tells whether a reader's task asks for elements [0, extent) along a dim whose elements the writer's tasks
 // write one by one.
 bool reads_extent(Context& c, const Expr& extent, const Range& range) {
-  return !uses_coord(extent) && c.forms.of(range.offset).is_const(0) && c.forms.equal(range.size, extent);
+  return !uses_coord(extent) && !uses_routed(c, extent) && c.forms.of(range.offset).is_const(0) &&
+         c.forms.equal(range.size, extent);
 }
 
 // Tells whether all tasks of the writer together have written what a reader's task asks for along one dim.

@@ -44,9 +44,9 @@ std::optional<Along> as_table(const TaskGrid& grid, const Range& range, const Ex
   return out;
 }
 
-// Returns the operand whose role is the name of a routed list.
-TensorId table_of(const TaskGrid& grid, const Symbol& list) {
-  const Access* table = list.routed ? find_operand(grid, list.name) : nullptr;
+// Returns the operand whose role is the name of a routed symbol.
+TensorId table_of(const TaskGrid& grid, const Symbol& symbol) {
+  const Access* table = symbol.routed ? find_operand(grid, symbol.name) : nullptr;
   return table ? table->tensor : TensorId{};
 }
 
@@ -68,6 +68,9 @@ std::optional<Along> as_spans(Context& c, const TaskGrid& grid, const Range& ran
     return std::nullopt;
   out.starts_table = table_of(grid, symbols[out.spans.starts]);
   out.lengths_table = table_of(grid, symbols[out.spans.lengths]);
+  for (const ExprNode& node : symbols[out.spans.starts].length.nodes)
+    if (node.kind == ExprKind::kSymbol)
+      out.count_table = table_of(grid, symbols[SymbolId{static_cast<uint32_t>(node.value)}]);
   return out;
 }
 
@@ -127,7 +130,7 @@ bool meet_only_if_equal(const Along& a, const Along& b) {
   using enum Along::Kind;
   if (a.kind == kSpans && b.kind == kSpans)
     return a.spans.starts == b.spans.starts && a.starts_table == b.starts_table &&
-           a.lengths_table == b.lengths_table;
+           a.lengths_table == b.lengths_table && a.count_table == b.count_table;
   const auto is_element = [](const Along& x) { return x.kind == kEach || x.kind == kRagged; };
   return is_element(a) && is_element(b);
 }

@@ -25,8 +25,8 @@ struct Along {
   uint32_t coord = kNone;
   std::vector<Interval> intervals{};  // kTable: by value of coord, cut to the dim
   Spans spans{};                      // kSpans
-  // The tables that the grid reads the lists from (kSpans of routed lists).
-  TensorId starts_table{}, lengths_table{};
+  // The tables that the grid reads the lists and their length from (kSpans of routed lists).
+  TensorId starts_table{}, lengths_table{}, count_table{};
 
   bool moves() const { return coord != kNone; }
 };
