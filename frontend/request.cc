@@ -15,15 +15,14 @@
 #include "frontend/rope.h"
 #include "frontend/source.h"
 #include "frontend/yaml.h"
+#include "ir/bodies.h"
 
 namespace mkc {
 namespace {
 
 using Kind = Node::Kind;
 
-constexpr int64_t kMaxTokens = 256;  // limit of the task bodies
 constexpr int64_t kDefaultTokens = 64;
-constexpr int64_t kMaxRequests = 64;
 constexpr int64_t kDefaultRequests = 16;
 constexpr int64_t kDefaultContext = 4096;
 constexpr int64_t kMaxContext = int64_t{1} << 24;  // positions
@@ -147,10 +146,11 @@ Result<Family> load_family(const Document& config, const ModelOptions& options) 
 
 Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
   request.max_tokens = options.max_tokens.value_or(kDefaultTokens);
-  MKC_TRY_STATUS(check_setting(options, "tokens", "--max-tokens", request.max_tokens, {1, kMaxTokens, ""}));
+  MKC_TRY_STATUS(
+      check_setting(options, "tokens", "--max-tokens", request.max_tokens, {1, kMaxStepTokens, ""}));
   request.max_requests = options.max_requests.value_or(std::min(kDefaultRequests, request.max_tokens));
   MKC_TRY_STATUS(
-      check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxRequests, ""}));
+      check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxStepRequests, ""}));
   MKC_TRY(scope, bind_params(request.family, request.config));
   MKC_TRY(made_for, evaluate_int(request.family.max_context, scope));
   int64_t model_maximum = made_for;

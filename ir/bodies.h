@@ -30,6 +30,9 @@ const BodySchema& body_schema(BodyKind kind);
 // take. Workers may read it at any time after the grid's lookup, even where they have no task.
 bool looks_up(BodyKind kind, std::string_view role);
 
+// Bodies have room for as many tokens and requests of a step, experts, and choices of a token.
+constexpr int64_t kMaxStepTokens = 256, kMaxStepRequests = 64, kMaxExperts = 512, kMaxTopK = 16;
+
 // Attention multiplies a KV tile with this many query rows at once. A row block takes as many tokens as have
 // no more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kQueryTileRows = 16;

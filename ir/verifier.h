@@ -72,6 +72,8 @@ struct Verifier {
   void check_cut_symbols();
   // Checks V34.
   void check_symbol_bounds();
+  // Checks V34 of schedules alone.
+  void check_given_symbols();
 
   // Return the site of a symbol or of a tensor.
   Site symbol_site(SymbolId id) const;

@@ -35,12 +35,13 @@
 //       roles next_norm, x_bf16 and sum_squares go together. So do bf16 rows and sum_squares, and other rows
 //       and a norm. An expert reads x and the table token, or else rows, without sum_squares.
 //   V16 Accessed tensors are of the kind and dtype that the role asks for.
-//   V17 Accessed tensors have the shapes that the roles ask for. Best values have a column for each 16 logits,
+//   V17 Accessed tensors have the shapes that the roles ask for. Best values have a column for each 16
+//   logits,
 //       and sums of squares one for each task of a row. Gathered rows are R of T. A rotation table has a row
-//       for each position of a context.
+//       for each position of a context. A step routes to at most 512 experts.
 //   V18 Attributes are those of the body, of its types, within 0 and 2^24. Attention has at least 1 head and
 //       1 element a head; its heads are a multiple of its key/value heads. The top_k of an expert
-//       is the lower bound of active_experts.
+//       is the lower bound of active_experts, and a route's at most 16.
 //   V19 Coordinates are as many as the body has, with the extents of the body. Extents are at least 1, or at
 //       least 0 for append. A grid has at most 2^24 tasks. Only the last extent may depend on a coordinate,
 //       and only on the one before it.
@@ -78,7 +79,8 @@
 // Bodies (in task programs only)
 //   V33 Accesses have the regions that their body touches and stream where the body does. Coordinates have
 //       the body's extents (footprint.h).
-//   V34 Symbols that the host or the device fills have the bounds that their values reach.
+//   V34 Symbols that the host or the device fills have the bounds that their values reach. A schedule has no
+//       other symbols, at most 256 tokens T and at most 64 requests B.
 //
 // The prover checks cycles, counts and the order of reads and writes (scheduler/proof/prove.h).
 #pragma once

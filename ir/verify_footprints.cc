@@ -107,7 +107,27 @@ const char* summed_by(const Symbol& s, const StepSymbols& step, SymbolId id) {
   return id == step.active_expert_begin && s.routed ? kActiveExpertRowsSymbol : nullptr;
 }
 
+// Tells whether the host, a worker or a route gives the symbol its values in each step.
+bool is_given(const Symbols& symbols, const StepSymbols& step, SymbolId id) {
+  const Symbol& s = symbols[id];
+  if (s.cut || s.routed) return true;  // V31 and V32 check these
+  if (s.is_list()) return id == step.q_len || id == step.kv_len || id == step.first_row;
+  return id == step.tokens || id == step.requests || id == step.logit_rows;
+}
+
 }  // namespace
+
+void Verifier::check_given_symbols() {
+  const StepSymbols step = step_symbols(symbols);
+  for (SymbolId id : symbols.ids()) {
+    const int64_t hi = symbols[id].bounds.hi;
+    if (!is_given(symbols, step, id)) report(34, symbol_site(id), "no step gives it a value");
+    const int64_t max = id == step.tokens     ? kMaxStepTokens
+                        : id == step.requests ? kMaxStepRequests
+                                              : INT64_MAX;
+    if (hi > max) report(34, symbol_site(id), fmt::format("it may be {}, a step has at most {}", hi, max));
+  }
+}
 
 void Verifier::check_symbol_bounds() {
   const StepSymbols step = step_symbols(symbols);

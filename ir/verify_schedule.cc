@@ -169,6 +169,7 @@ std::vector<Error> verify(const Schedule& s, const Places* places) {
   const bool has_tables = check_tables(v, s);
   // The checks below count tasks and cells. V19 and V23 limit these counts.
   if (!has_form || !has_tables || !v.errors.empty() || !check_grid_ids(v, s)) return v.errors;
+  v.check_given_symbols();
   check_placements(v, s);
   // check_streams() needs table grids with a constant number of tasks.
   if (!v.errors.empty()) return v.errors;

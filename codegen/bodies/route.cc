@@ -2,12 +2,14 @@
 
 #include "codegen/bodies/code.h"
 #include "codegen/device/bodies.h"
+#include "ir/bodies.h"
 
 namespace mkc {
 namespace {
 
 llvm::Value* route_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::RouteArgs;
+  static_assert(mk::kMaxExperts == kMaxExperts && mk::kMaxTopK == kMaxTopK);
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
   f.set_operand(offsetof(A, routing_weight), "routing_weight", true);

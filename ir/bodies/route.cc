@@ -23,6 +23,15 @@ void check_route_regions(Verifier& v, const TaskProgram& program, const TaskGrid
                          found.experts, choices, v.text.expr(experts)));
 }
 
+// Checks V17 and V18: tables have room for the experts and for a token's choices.
+void check_limits(const GridUnderCheck& c) {
+  const int64_t experts = c.size('X'), top_k = int_attr(c.grid.attrs, "top_k", 0);
+  if (experts < 1 || experts > kMaxExperts)
+    c.v.report(17, c.site, fmt::format("it routes to {} experts, expected 1 to {}", experts, kMaxExperts));
+  if (top_k < 1 || top_k > kMaxTopK)
+    c.v.report(18, c.site, fmt::format("top_k is {}, expected 1 to {}", top_k, kMaxTopK));
+}
+
 }  // namespace
 
 const Body& route_body() {
@@ -40,6 +49,7 @@ const Body& route_body() {
                                        {"norm_topk", "top_k"},
                                        {}},
                             .footprint = route_footprint,
+                            .check = check_limits,
                             .check_regions = check_route_regions};
   return body;
 }
