@@ -36,9 +36,8 @@
 //       and a norm. An expert reads x and the table token, or else rows, without sum_squares.
 //   V16 Accessed tensors are of the kind and dtype that the role asks for.
 //   V17 Accessed tensors have the shapes that the roles ask for. Best values have a column for each 16
-//   logits,
-//       and sums of squares one for each task of a row. Gathered rows are R of T. A rotation table has a row
-//       for each position of a context. A step routes to at most 512 experts.
+//       logits, and sums of squares one for each task of a row. Gathered rows are R of T. A rotation table
+//       has a row for each position of a context. A step routes to at most 512 experts.
 //   V18 Attributes are those of the body, of its types, within 0 and 2^24. Attention has at least 1 head and
 //       1 element a head; its heads are a multiple of its key/value heads. The top_k of an expert
 //       is the lower bound of active_experts, and a route's at most 16.
