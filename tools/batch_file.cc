@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <span>
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
@@ -138,15 +139,27 @@ Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& opti
   return request;
 }
 
-std::string answer(size_t line, const mkrt::Outcome& outcome, const BatchOptions& options) {
-  nlohmann::json object{{"line", line},
+// Pending is a line whose request runs.
+struct Pending {
+  size_t line = 0;
+  std::optional<TokenText> text;  // behind the prompt; nothing: there is no tokenizer
+};
+
+// A line with messages gets a message, which is a text of its own. Any other answer goes on with its prompt.
+Pending pending_of(size_t number, std::span<const int32_t> prompt, const BatchOptions& options) {
+  if (!options.tokenizer) return {number, {}};
+  return {number, text_after(*options.tokenizer, prompt)};
+}
+
+std::string answer(const Pending& pending, const mkrt::Outcome& outcome) {
+  nlohmann::json object{{"line", pending.line},
                         {"new_ids", outcome.new_ids},
                         {"text", nullptr},
                         {"finish_reason", mkrt::finish_reason_name(outcome.reason)},
                         {"cached_tokens", outcome.cached_tokens}};
   if (outcome.reason == mkrt::FinishReason::kError) object["error"] = outcome.error;
   if (!outcome.samples.empty()) object["logprobs"] = logprobs_json(outcome.samples);
-  if (options.tokenizer) object["text"] = text_of(*options.tokenizer, outcome.new_ids);
+  if (pending.text) object["text"] = text_of(*pending.text, outcome.new_ids);
   // Error messages may quote bytes of a line that are not UTF-8.
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -227,10 +240,11 @@ Result<std::optional<NumberedLine>> BatchSource::next(bool wait) {
 
 Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOptions& options,
                     const PutAnswer& put) {
-  std::map<uint64_t, size_t> line_of;  // by request id
+  std::map<uint64_t, Pending> pending;  // by request id
   const auto put_finished = [&]() -> Status {
     for (const mkrt::Outcome& outcome : engine.take_outcomes())
-      if (Status status = put(answer(line_of.at(outcome.id), outcome, options)); !status.ok()) return status;
+      if (Status status = put(answer(pending.extract(outcome.id).mapped(), outcome)); !status.ok())
+        return status;
     return {};
   };
   while (!engine.idle() || !source.at_end()) {
@@ -241,13 +255,16 @@ Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOption
     if (!next.ok()) return next.error();
     Status status;
     if (next.value()) {
-      const Result<BatchLine>& line = next.value()->line;
+      const auto& [number, line] = *next.value();
       Result<mkrt::Request> request = line.ok() ? request_of(line.value(), options) : line.error();
-      if (request.ok())
-        line_of[engine.submit(std::move(request.value()))] = next.value()->number;
-      else
-        status = put(answer(next.value()->number,
-                            {.new_ids = {}, .samples = {}, .error = request.error().message}, options));
+      if (request.ok()) {
+        const std::span<const int32_t> prompt = request.value().prompt;
+        Pending of = pending_of(number, line.value().messages ? prompt.first(0) : prompt, options);
+        pending.emplace(engine.submit(std::move(request.value())), std::move(of));
+      } else {
+        status = put(answer(pending_of(number, {}, options),
+                            {.new_ids = {}, .samples = {}, .error = request.error().message}));
+      }
     } else {
       status = engine.step();
     }

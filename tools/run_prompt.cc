@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "runtime/base/npy.h"
 #include "tools/answer_end.h"
@@ -22,8 +23,8 @@ namespace {
 // Printer prints the text of each token at once, or ids if there is no tokenizer.
 class Printer {
  public:
-  explicit Printer(const mkrt::Tokenizer* tokenizer)
-      : text_(tokenizer ? std::optional<TokenText>(*tokenizer) : std::nullopt) {}
+  Printer(const mkrt::Tokenizer* tokenizer, std::span<const int32_t> prompt)
+      : text_(tokenizer ? std::optional(text_after(*tokenizer, prompt)) : std::nullopt) {}
 
   // Prints a token. Returns false once standard output is closed.
   bool add(int32_t token) {
@@ -40,10 +41,9 @@ class Printer {
   bool first_ = true;
 };
 
-Status print_json_line(nlohmann::json out, const std::vector<int32_t>& tokens,
-                       const mkrt::Tokenizer* tokenizer) {
+Status print_json_line(nlohmann::json out, const PromptRun& run, const std::vector<int32_t>& tokens) {
   out["text"] = nullptr;
-  if (tokenizer) out["text"] = text_of(*tokenizer, tokens);
+  if (run.tokenizer) out["text"] = text_of(text_after(*run.tokenizer, run.prompt), tokens);
   const std::string line = out.dump() + "\n";
   return put_out("-", std::as_bytes(std::span(line)), true);
 }
@@ -73,7 +73,6 @@ Status write_trace(const RunArguments& a, const mkrt::Session& session) {
 }
 
 Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loaded, mkrt::Session& session) {
-  const mkrt::Tokenizer* tokenizer = run.tokenizer ? &*run.tokenizer : nullptr;
   const std::string device = loaded.device->name();
   const NewTokenLimit limit = limit_of(a, run.prompt.size(), session);
   std::vector<float> logits;
@@ -85,7 +84,7 @@ Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loa
   options.sampling = run.sampling;
   if (a.logprobs) options.sampling.logprobs = 1 + *a.logprobs, options.samples = &samples;
   if (!a.logits_out.empty()) options.logits = &logits;
-  Printer printer(tokenizer);
+  Printer printer(run.tokenizer ? &*run.tokenizer : nullptr, run.prompt);
   ProgressLine progress;
   TokenRate rate;
   bool readable = true;
@@ -107,7 +106,7 @@ Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loa
   if (a.json) {
     nlohmann::json out{{"prompt_ids", run.prompt}, {"new_ids", tokens.value()}, {"device", device}};
     if (a.logprobs) out["logprobs"] = logprobs_json(samples);
-    return print_json_line(std::move(out), tokens.value(), tokenizer);
+    return print_json_line(std::move(out), run, tokens.value());
   }
   if (!readable || !printer.finish()) return Error{"mkc: error: cannot write to standard output"};
   const bool stopped = std::ranges::find(options.stop_ids, tokens.value().back()) != options.stop_ids.end();

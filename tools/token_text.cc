@@ -9,8 +9,14 @@ std::string TokenText::add(int32_t id) {
   return text.ok() ? text.value() : fmt::format("<{}>", id);
 }
 
-std::string text_of(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special) {
+TokenText text_after(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> prompt, bool skip_special) {
   TokenText text(tokenizer, skip_special);
+  for (const int32_t id : prompt) (void)text.add(id);
+  text.leave_out_prompt();
+  return text;
+}
+
+std::string text_of(TokenText text, std::span<const int32_t> ids) {
   std::string all;
   for (const int32_t id : ids) all += text.add(id);
   return all + text.finish();

@@ -16,12 +16,18 @@ class TokenText {
       : decoder_(tokenizer.decoder, skip_special) {}
   std::string add(int32_t id);
   std::string finish() { return decoder_.flush(); }
+  // Makes the tokens so far a prompt, whose text goes on: StreamDecoder::leave_out_prompt().
+  void leave_out_prompt() { decoder_.leave_out_prompt(); }
 
  private:
   mkrt::StreamDecoder decoder_;
 };
 
-// Returns the text of all tokens, alike.
-std::string text_of(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special = true);
+// Returns a TokenText of what follows a prompt.
+TokenText text_after(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> prompt,
+                     bool skip_special = true);
+
+// Returns the text of all tokens, alike, behind what `text` has.
+std::string text_of(TokenText text, std::span<const int32_t> ids);
 
 }  // namespace mkc

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -15,20 +16,6 @@
 
 namespace mkrt {
 namespace {
-
-// Moves the whole characters out of `bytes`. Bytes that cannot become a character are replaced.
-std::string take_whole_characters(std::string& bytes) {
-  std::string text;
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const Utf8Front front = scan_utf8(rest);
-    if (front.state == Utf8State::kIncomplete) break;
-    text += front.state == Utf8State::kComplete ? rest.substr(0, front.size) : kReplacementCharacter;
-    rest.remove_prefix(front.size);
-  }
-  bytes = std::string(rest);
-  return text;
-}
 
 // --- reading -------------------------------------------------------------------------------------
 
@@ -142,7 +129,7 @@ Result<std::string> StreamDecoder::push(int32_t id) {
       return Error{fmt::format("token id {} belongs to no token", id)};
     case TokenKind::kBytes:
       pending_ += token.bytes;
-      return take_whole_characters(pending_);
+      return take_whole_characters();
     case TokenKind::kRunOfBytes:
       pending_ += token.bytes;
       pending_is_run_ = true;
@@ -153,18 +140,49 @@ Result<std::string> StreamDecoder::push(int32_t id) {
 }
 
 std::string StreamDecoder::flush() {
-  // A byte-level text can leave only the begin of one character.
-  std::string text = pending_is_run_ ? strip_front(take_run_of_bytes())
-                                     : std::string(pending_.empty() ? "" : kReplacementCharacter);
+  std::string text = interrupt();
   *this = StreamDecoder(*decoder_, skip_special_);
   return text;
 }
 
-std::string StreamDecoder::take_run_of_bytes() {
-  std::string run = std::exchange(pending_, {});
-  if (!find_invalid_utf8(run)) return run;
+void StreamDecoder::leave_out_prompt() {
+  if (pending_is_run_) pending_ = strip_front(std::move(pending_));
+  prompt_bytes_ = pending_.size();
+}
+
+std::string StreamDecoder::interrupt() {
+  // A byte-level text can leave only the begin of one character.
+  std::string text = pending_is_run_                    ? strip_front(take_run_of_bytes())
+                     : pending_.size() <= prompt_bytes_ ? std::string()
+                                                        : std::string(kReplacementCharacter);
+  pending_.clear();
+  prompt_bytes_ = 0;
+  strips_left_ = 0;
+  return text;
+}
+
+// Moves the whole characters out of `pending_`. Bytes that cannot become a character are replaced.
+std::string StreamDecoder::take_whole_characters() {
   std::string text;
-  for (size_t i = 0; i < run.size(); ++i) text += kReplacementCharacter;
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    const Utf8Front front = scan_utf8(rest);
+    if (front.state == Utf8State::kIncomplete) break;
+    if (front.size > prompt_bytes_)
+      text += front.state == Utf8State::kComplete ? rest.substr(0, front.size) : kReplacementCharacter;
+    prompt_bytes_ -= std::min(prompt_bytes_, front.size);
+    rest.remove_prefix(front.size);
+  }
+  pending_ = std::string(rest);
+  return text;
+}
+
+std::string StreamDecoder::take_run_of_bytes() {
+  if (!find_invalid_utf8(pending_)) return take_whole_characters();
+  std::string text;
+  for (size_t i = prompt_bytes_; i < pending_.size(); ++i) text += kReplacementCharacter;
+  pending_.clear();
+  prompt_bytes_ = 0;
   return text;
 }
 

@@ -49,13 +49,21 @@ class StreamDecoder {
   // Returns the text that is left at the end, and resets the StreamDecoder.
   std::string flush();
 
+  // Makes the ids so far a prompt, whose text the outputs leave out. A character that the prompt begins and
+  // later ids complete is put out. Nothing is removed from the front of the outputs once the prompt has text.
+  void leave_out_prompt();
+  // Returns the text that is left before text of another kind, which counts as the front from now on.
+  std::string interrupt();
+
  private:
+  std::string take_whole_characters();
   std::string take_run_of_bytes();
   std::string strip_front(std::string text);
 
   const Decoder* decoder_;
   bool skip_special_;
   std::string pending_;          // the begin of a character, or a run of bytes
+  size_t prompt_bytes_ = 0;      // at the front of `pending_`; no output has a character of these alone
   bool pending_is_run_ = false;  // `pending_` is a run of bytes; a decoder has only one of the two forms
   int32_t strips_left_;          // characters that may still be removed from the front
 };

@@ -12,9 +12,9 @@ namespace mkc {
 
 class ChoiceText {
  public:
-  // The tokenizer must outlive the ChoiceText.
-  ChoiceText(const mkrt::Tokenizer& tokenizer, const ApiRequest& api)
-      : tokens_(tokenizer, api.skip_special_tokens), stop_(api.stop, api.include_stop_str_in_output) {}
+  // `tokens` has the tokens before the choice, and its tokenizer must outlive the ChoiceText.
+  ChoiceText(TokenText tokens, const ApiRequest& api)
+      : tokens_(std::move(tokens)), stop_(api.stop, api.include_stop_str_in_output) {}
 
   // Takes new tokens, and returns the text that is certain now: whole characters that no stop string can
   // reach back into. Tokens behind a stop string are dropped.

@@ -18,9 +18,8 @@ Generation::Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> 
       head_(std::move(head)) {
   const size_t choices = prepared_.prompt_tokens.size() * prepared_.api.n;
   for (size_t i = 0; i < choices; ++i) {
-    Choice choice{.text = ChoiceText(model_->tokenizer, prepared_.api), .held = {}, .samples = {}};
-    if (prepared_.api.echo) choice.held = prepared_.echoes[i / prepared_.api.n].text;
-    choices_.push_back(std::move(choice));
+    const PromptText& prompt = prepared_.texts[i / prepared_.api.n];
+    choices_.push_back({.text = ChoiceText(prompt.after, prepared_.api), .held = prompt.echo, .samples = {}});
   }
 }
 
@@ -104,7 +103,7 @@ Json Generation::legacy_logprobs(size_t index, std::span<const mkrt::Sampled> sa
   Choice& choice = choices_[index];
   CompletionLogprobs list(model_->tokenizer, prepared_.api.skip_special_tokens, choice.offset);
   if (prepared_.api.echo && !choice.begun) {
-    list.add_first(prepared_.echoes[index / prepared_.api.n].first_id);
+    list.add_first(prepared_.texts[index / prepared_.api.n].first_id);
     for (const mkrt::Sampled& sampled : std::exchange(choice.prompt_samples, {})) list.add(sampled);
   }
   for (const mkrt::Sampled& sampled : samples) list.add(sampled);

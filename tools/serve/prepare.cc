@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "runtime/session/sample.h"
-#include "tools/token_text.h"
 
 namespace mkc {
 namespace {
@@ -105,6 +104,17 @@ mkrt::Request request_of(const ServedModel& model, const ApiRequest& api, uint64
   return request;
 }
 
+// A new message of a chat is a text of its own. Any other answer goes on with the text of its prompt.
+PromptText prompt_text(const ServedModel& model, const ApiRequest& api, std::span<const int32_t> ids) {
+  PromptText text{.after = TokenText(model.tokenizer, api.skip_special_tokens), .first_id = ids[0]};
+  if (api.chat && !api.chat->continue_final_message) return text;
+  for (const int32_t id : ids) text.echo += text.after.add(id);
+  if (api.echo) return text;
+  text.after.leave_out_prompt();
+  text.echo.clear();
+  return text;
+}
+
 // Returns the error of a session's check, `FIELD: error: …`, in the words of the API.
 ApiError api_error(std::string message) {
   std::string field = message.substr(0, message.find(':'));
@@ -170,9 +180,7 @@ std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, P
     if (auto error = prompt_ids(model, api, p, request.prompt)) return error;
     if (auto error = set_length(model, api, api.chat ? "messages" : "prompt", request)) return error;
     prepared.prompt_tokens.push_back(static_cast<uint32_t>(request.prompt.size()));
-    if (api.echo)
-      prepared.echoes.push_back(
-          {text_of(model.tokenizer, request.prompt, api.skip_special_tokens), request.prompt[0]});
+    prepared.texts.push_back(prompt_text(model, api, request.prompt));
     for (uint32_t j = 0; j < api.n; ++j) {
       prepared.choices.push_back(request);
       prepared.choices.back().sampling.seed += j;

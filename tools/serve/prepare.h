@@ -4,13 +4,15 @@
 #include "runtime/engine/engine.h"
 #include "tools/serve/api_request.h"
 #include "tools/serve/served_model.h"
+#include "tools/token_text.h"
 
 namespace mkc {
 
-// Echo is a prompt that the answer repeats.
-struct Echo {
-  std::string text;
-  int32_t first_id = 0;  // of its tokens
+// PromptText is a prompt as the text of its answer needs it.
+struct PromptText {
+  TokenText after;        // the text of new tokens; the tokenizer is the model's
+  std::string echo = {};  // the prompt's whole characters, where the answer repeats it
+  int32_t first_id = 0;   // of the prompt's tokens
 };
 
 // PreparedRequest is a generating request that is ready for the engine. Choice i continues prompt i / n.
@@ -18,7 +20,7 @@ struct PreparedRequest {
   ApiRequest api;
   std::vector<mkrt::Request> choices;
   std::vector<uint32_t> prompt_tokens;  // of each prompt
-  std::vector<Echo> echoes;             // of each prompt, where the answer repeats it
+  std::vector<PromptText> texts;        // of each prompt
 };
 
 // Fills `prepared` from its fields. `fresh_seed` seeds a request that gives no seed. Choice j of a prompt has

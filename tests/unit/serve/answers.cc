@@ -21,7 +21,7 @@ mkrt::Tokenizer tokenizer_of(const std::vector<std::string>& tokens) {
 
 TEST_CASE("a choice's text has whole characters only") {
   const mkrt::Tokenizer tokenizer = tokenizer_of({"\xF0\x9F", "\x98\x80", "a"});
-  ChoiceText text(tokenizer, {});
+  ChoiceText text(TokenText(tokenizer), {});
   const auto push = [&](int32_t id) { return text.push(std::span(&id, 1)); };
   CHECK(push(3) == "a");
   CHECK(push(1) == "");
@@ -36,13 +36,13 @@ TEST_CASE("a stop string ends a text within a launch's tokens, and the tokens be
   const mkrt::Tokenizer tokenizer = tokenizer_of({"one ", "tw", "o three"});
   ApiRequest api;
   api.stop = {"two"};
-  ChoiceText text(tokenizer, api);
+  ChoiceText text(TokenText(tokenizer, api.skip_special_tokens), api);
   const std::vector<int32_t> ids = {1, 2, 3, 1, 1};
   CHECK(text.push(ids) == "one ");
   CHECK(text.taken() == 3);
   CHECK(text.finish() == "");
   api.include_stop_str_in_output = true;
-  ChoiceText with(tokenizer, api);
+  ChoiceText with(TokenText(tokenizer), api);
   CHECK(with.push(ids) == "one two");
 }
 
@@ -50,9 +50,28 @@ TEST_CASE("special tokens are shown where they are asked for") {
   const mkrt::Tokenizer tokenizer = tokenizer_of({"a"});
   ApiRequest api;
   api.skip_special_tokens = false;
-  ChoiceText text(tokenizer, api);
+  ChoiceText text(TokenText(tokenizer, api.skip_special_tokens), api);
   const std::vector<int32_t> ids = {1, 0};
   CHECK(text.push(ids) == "a<end>");
+}
+
+TEST_CASE("a choice's text goes on with the prompt's text") {
+  mkrt::Tokenizer tokenizer = tokenizer_of({"\xC3", "\xA9", " had", " apple"});
+  for (mkrt::DecodedToken& token : tokenizer.decoder.tokens)
+    if (token.bytes.size() > 1) token.kind = mkrt::TokenKind::kText;
+  tokenizer.decoder.strip = " ";
+  tokenizer.decoder.strip_count = 1;
+  const auto behind = [&](std::vector<int32_t> prompt, std::vector<int32_t> ids, const ApiRequest& api = {}) {
+    ChoiceText text(text_after(tokenizer, prompt), api);
+    const std::string whole = text.push(ids);
+    return whole + text.finish();
+  };
+  CHECK(behind({3}, {4}) == " apple");
+  CHECK(behind({0}, {4}) == "apple");
+  CHECK(behind({3, 1}, {2, 4}) == "\xC3\xA9 apple");
+  ApiRequest api;
+  api.stop = {" apple"};
+  CHECK(behind({3}, {3, 4}, api) == " had");
 }
 
 TEST_CASE("log-probabilities have a token's text and bytes") {

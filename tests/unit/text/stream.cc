@@ -67,6 +67,64 @@ TEST_CASE("a character of several tokens is put out with its last one") {
   CHECK(stream.flush() == "");
 }
 
+TEST_CASE("text behind a prompt goes on with the prompt's text") {
+  std::mt19937 random(3);
+  for (const std::string name : {"llama3.json", "mistral_prepend.json"}) {
+    const mkrt::Tokenizer tokenizer = load_fixture(name);
+    for (int i = 0; i < 300; ++i) {
+      // Texts of whole characters may be cut within a character, and then have tokens for its bytes.
+      const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, random_text(random), true));
+      const size_t cut = random() % (ids.size() + 1);
+      mkrt::StreamDecoder behind(tokenizer.decoder, true);
+      std::string before, after;  // the prompt's bytes, and the text behind it
+      for (size_t k = 0; k < ids.size(); ++k) {
+        const std::string text = expect_ok(behind.push(ids[k]));
+        if (k >= cut) after += text;
+        if (k + 1 == cut) behind.leave_out_prompt();
+        const mkrt::DecodedToken& token = tokenizer.decoder.tokens[static_cast<size_t>(ids[k])];
+        if (k < cut && !token.special) before += token.bytes;
+      }
+      after += behind.flush();
+      if (tokenizer.decoder.strip_count > 0 && before.starts_with(tokenizer.decoder.strip))
+        before.erase(0, 1);
+      const std::string whole = expect_ok(mkrt::decode(tokenizer, ids, true));
+      CAPTURE(whole);
+      // A character that the cut divides is text behind the prompt.
+      CHECK(whole == before.substr(0, mkrt::find_invalid_utf8(before).value_or(before.size())) + after);
+    }
+  }
+}
+
+TEST_CASE("a prompt's own bytes are no text behind it") {
+  const mkrt::Tokenizer tokenizer = load_fixture("gpt2.json");
+  const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, "ไa", false));
+  mkrt::StreamDecoder stream(tokenizer.decoder, true);
+  const auto begin = [&] {
+    CHECK(expect_ok(stream.push(ids[0])) == "");
+    stream.leave_out_prompt();
+  };
+  begin();
+  CHECK(expect_ok(stream.push(ids[3])) == "a");
+  CHECK(stream.flush() == "");
+  begin();
+  CHECK(stream.flush() == "");
+  begin();
+  CHECK(expect_ok(stream.push(ids[1])) == "");
+  CHECK(stream.flush() == "\uFFFD");
+
+  // A run of bytes may be whole in the prompt, and be broken by a later byte.
+  const mkrt::Tokenizer runs = load_fixture("mistral_prepend.json");
+  const std::vector<int32_t> run = expect_ok(mkrt::encode(runs, "😀", false));
+  REQUIRE(run.size() >= 4);
+  mkrt::StreamDecoder bytes(runs.decoder, true);
+  for (const std::string expected : {"", "\uFFFD"}) {
+    for (const int32_t id : run) (void)expect_ok(bytes.push(id));
+    bytes.leave_out_prompt();
+    if (!expected.empty()) CHECK(expect_ok(bytes.push(run.back())) == "");
+    CHECK(bytes.flush() == expected);
+  }
+}
+
 TEST_CASE("a token is a byte where it has exactly the form of one") {
   const std::pair<const char*, const char*> tokens[] = {
       {"<0x4a>", "J"},      {"<0x4A>", "J"},      {"<0x1G>", "<0x1G>"},   {"<0xG1>", "<0xG1>"},

@@ -212,6 +212,20 @@ TEST_CASE("a prompt as text is one as the tokenizer's ids, and answers have thei
   CHECK(answers[2]["finish_reason"] == "error");
 }
 
+TEST_CASE("the text of an answer goes on with its prompt") {
+  mkrt::Tokenizer tokenizer;
+  tokenizer.decoder.tokens = {{mkrt::TokenKind::kText, false, " I"},
+                              {mkrt::TokenKind::kText, false, " had"},
+                              {mkrt::TokenKind::kText, true, "<s>"}};
+  tokenizer.decoder.strip = " ", tokenizer.decoder.strip_count = 1;
+  const std::vector<json> answers = answers_of(
+      "{\"prompt_ids\": [2, 0], \"max_new_tokens\": 2, \"allowed_token_ids\": [1]}\n"
+      "{\"prompt_ids\": [2], \"max_new_tokens\": 2, \"allowed_token_ids\": [1]}",
+      {.tokenizer = &tokenizer});
+  CHECK(answers[0]["text"] == " had had");
+  CHECK(answers[1]["text"] == "had had");
+}
+
 TEST_CASE("log-probabilities are in the answers of lines that ask for them") {
   const std::vector<json> answers = answers_of(
       "{\"prompt_ids\": [1], \"max_new_tokens\": 2, \"logprobs\": 1, \"seed\": 3, \"temperature\": 4}\n"
