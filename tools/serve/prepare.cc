@@ -125,6 +125,10 @@ ApiError api_error(std::string message) {
 }
 
 std::optional<ApiError> check_settings(const ServedModel& model, const mkrt::Request& request) {
+  for (const int32_t id : request.stop_ids)
+    if (static_cast<uint32_t>(id) >= model.limits.vocab)
+      return wrong("stop_token_ids",
+                   fmt::format("found the id {}, expected 0 to {}", id, model.limits.vocab - 1));
   std::vector<int32_t> stop_ids = request.stop_ids;
   if (!request.ignore_engine_stops)
     stop_ids.insert(stop_ids.end(), model.end_ids.begin(), model.end_ids.end());

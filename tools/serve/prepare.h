@@ -27,7 +27,7 @@ struct PreparedRequest {
 // the seed plus j.
 //
 // Errors: an unknown model (404); no chat template, or an error that it raises; a prompt without tokens, with
-// ids outside the vocabulary, or too long.
+// ids outside the vocabulary, or too long; stop ids outside the vocabulary; settings out of their range.
 std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, PreparedRequest& prepared);
 
 // Returns the ids of one prompt or chat. Errors: those of prepare() but the length.

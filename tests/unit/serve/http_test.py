@@ -235,6 +235,9 @@ class HttpTest(FakeCase):
         answer = server.post(COMPLETIONS, {"prompt": [1] * 4000, "max_tokens": 98})
         self.is_error(answer, 400, "invalid_request_error", "which need 4097 positions", "prompt")
         self.assertEqual(answer[1]["error"]["code"], "context_length_exceeded")
+        for stream in (False, True):
+            self.is_error(server.post(COMPLETIONS, {**BODY, "stop_token_ids": [639, 640], "stream": stream}), 400, "invalid_request_error",
+                          "found the id 640, expected 0 to 639", "stop_token_ids")
         self.is_error(server.post(COMPLETIONS, {"prompt": [640]}), 400, "invalid_request_error", "0 to 639", "prompt")
         self.is_error(server.post(COMPLETIONS, {"prompt": "", "add_special_tokens": False}), 400, "invalid_request_error",
                       "no tokens", "prompt")
