@@ -183,7 +183,7 @@ int run_command(int argc, char** argv) {
   app.footer("exits with 0, with 1 for an error of the user, and with 70 for a bug of mkc");
   try {
     check_names(app, argc, argv);
-    app.parse(argc, argv);
+    parse_arguments(app, argc, argv);
     for (const CLI::App* command : app.get_subcommands()) check_values(*command);
   } catch (const CLI::Success& e) {
     std::ostringstream text;

@@ -41,6 +41,20 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
+bool takes_empty_text(const CLI::Option& option) {
+  return option.get_type_name() == "TEXT";
+}
+
+[[noreturn]] void refuse_empty(const CLI::Option& option, const std::string& name) {
+  const std::string expected = option.get_type_name();
+  refuse(fmt::format("{}: found an empty value, expected {}", name, expected.empty() ? "none" : expected));
+}
+
+// Tells whether an argument is `--option=`.
+bool has_empty_value(std::string_view argument) {
+  return argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+}
+
 void check_flags(const CLI::App& command, const std::string& of, std::span<char*> arguments) {
   const std::vector<std::string> known = flags_of(command);
   for (const char* argument : arguments) {
@@ -48,6 +62,9 @@ void check_flags(const CLI::App& command, const std::string& of, std::span<char*
     const std::string flag = flag_of(argument);
     if (!flag.empty() && std::find(known.begin(), known.end(), flag) == known.end())
       refuse(fmt::format("unknown flag {} of {}{}", flag, of, suggested(flag, known)));
+    if (!has_empty_value(argument)) continue;
+    const CLI::Option* option = command.get_option_no_throw(flag);
+    if (option && !takes_empty_text(*option)) refuse_empty(*option, flag);
   }
 }
 
@@ -86,12 +103,26 @@ void check_names(const CLI::App& app, int argc, char** argv) {
   check_flags(*app.get_subcommand(*named), fmt::format("mkc {}", *named), arguments.subspan(at + 1));
 }
 
+void parse_arguments(CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> texts;
+  bool has_flags = true;
+  for (const char* argument : std::span(argv, static_cast<size_t>(argc))) {
+    std::string& text = texts.emplace_back(argument);
+    has_flags = has_flags && text != "--";
+    if (!has_flags || !has_empty_value(text)) continue;
+    text.pop_back();
+    texts.emplace_back();
+  }
+  std::vector<const char*> arguments;
+  for (const std::string& text : texts) arguments.push_back(text.c_str());
+  app.parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
 void check_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string>& values = option->results();
-    if (option->get_type_name() != "TEXT" && std::find(values.begin(), values.end(), "") != values.end())
-      refuse(
-          fmt::format("{}: found an empty value, expected {}", option->get_name(), option->get_type_name()));
+    if (!takes_empty_text(*option) && std::find(values.begin(), values.end(), "") != values.end())
+      refuse_empty(*option, option->get_name());
   }
 }
 

@@ -54,9 +54,13 @@ inline CLI::Option* add_number(CLI::App& command, const std::string& flag, std::
 // Returns a check that a value is one of these names. Help, manual and completions list the names.
 CLI::Validator one_of(const std::vector<std::string>& names);
 
-// Throws CLI::ParseError for an empty command line, and for unknown commands and flags. The message suggests
-// the nearest name.
+// Throws CLI::ParseError for an empty command line, for unknown commands and flags, and for `--option=` of an
+// option that names something. The message suggests the nearest name.
 void check_names(const CLI::App& app, int argc, char** argv);
+
+// Parses the arguments, with `--option=` as an empty value. CLI11 2.1 alone would take the next argument as
+// the value. Throws the exceptions of CLI::App::parse().
+void parse_arguments(CLI::App& app, int argc, char** argv);
 
 // Throws CLI::ParseError for an empty value of an option that names something, such as a file. Text may be
 // empty.

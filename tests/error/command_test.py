@@ -130,6 +130,16 @@ class CommandTest(Command):
             self.refuses(f"mkc: error: {flag}: found an empty value, expected {expected}\n", "run", FIXTURE, "--prompt-ids", 1, flag, "")
         self.refuses("mkc: error: MODEL: found an empty value, expected PATH\n", "run", "", "--prompt-ids", 1)
         self.refuses("mkc: error: -o: found an empty value, expected FILE\n", "compile", FIXTURE, "-o", "")
+        # Nothing behind the equals sign is an empty value, and not the next argument.
+        for flag, expected in (("--logits-out", "FILE"), ("--top-k", "INT"), ("--json", "none")):
+            self.refuses(f"mkc: error: {flag}: found an empty value, expected {expected}\n", "run", FIXTURE, f"{flag}=", "--prompt-ids", 1)
+        self.refuses("mkc: error: --api-key: found an empty value, expected KEY\n", "serve", FIXTURE, "--api-key=", "--log-requests")
+        tiny, run = ROOT / "models" / "tiny-stories", ("--device", "cpu", "--json", "--max-new-tokens", 1)
+        for prompt in (("--prompt=",), ("--prompt", "")):
+            code, out, err = self.mkc("run", tiny, *run, *prompt)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(json.loads(out)["prompt_ids"], [0])
+            self.refuses("prompt: error: is empty", "run", tiny, *run, *prompt, "--no-special-tokens")
 
     def test_pipes_are_refused_where_files_are_read(self):
         pipe = self.dir / "pipe"
