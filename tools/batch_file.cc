@@ -66,7 +66,7 @@ void read_bias(const mkrt::JsonNode& node, mkrt::BiasSettings& bias) {
   read_field(node.optional("frequency_penalty"), bias.frequency_penalty);
   read_field(node.optional("min_tokens"), bias.min_new_tokens);
   if (const mkrt::JsonNode ids = node.optional("allowed_token_ids"); !ids.is_null())
-    bias.allowed_ids = read_ids(ids);
+    bias.allowed_ids = read_allowed_ids(ids);
 }
 
 // Reads what the engine does with the request.

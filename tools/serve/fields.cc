@@ -132,4 +132,11 @@ std::vector<int32_t> read_stop_ids(const mkrt::JsonNode& node) {
   return {};
 }
 
+std::vector<int32_t> read_allowed_ids(const mkrt::JsonNode& node) {
+  std::vector<int32_t> ids = read_ids(node);
+  if (ids.empty() && node.raw().is_array() && node.raw().empty())
+    node.fail("found an empty array, expected at least one id");
+  return ids;
+}
+
 }  // namespace mkc

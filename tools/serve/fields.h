@@ -46,4 +46,7 @@ std::vector<int32_t> read_ids(const mkrt::JsonNode& node);
 // Returns the ids of stop tokens, at most 64.
 std::vector<int32_t> read_stop_ids(const mkrt::JsonNode& node);
 
+// Returns the only ids that may come. An empty list is a fault, because nothing could come.
+std::vector<int32_t> read_allowed_ids(const mkrt::JsonNode& node);
+
 }  // namespace mkc

@@ -102,7 +102,8 @@ constexpr Field kFields[] = {
      [](const JsonNode& node, ApiRequest& r) {
        r.bias.min_new_tokens = static_cast<uint32_t>(read_integer(node, 0, kMaxNewTokens));
      }},
-    {"allowed_token_ids", [](const JsonNode& node, ApiRequest& r) { r.bias.allowed_ids = read_ids(node); }},
+    {"allowed_token_ids",
+     [](const JsonNode& node, ApiRequest& r) { r.bias.allowed_ids = read_allowed_ids(node); }},
     {"stop", read_stop},
     {"stop_token_ids", [](const JsonNode& node, ApiRequest& r) { r.stop_token_ids = read_stop_ids(node); }},
     {"include_stop_str_in_output",

@@ -93,6 +93,8 @@ TEST_CASE("fields of completions are refused by name") {
         "frequency_penalty"},
        {completion(R"("min_tokens": -1)"), "min_tokens: found -1, expected an integer from 0", "min_tokens"},
        {completion(R"("allowed_token_ids": 5)"), "allowed_token_ids: found 5, expected", "allowed_token_ids"},
+       {completion(R"("allowed_token_ids": [])"),
+        "allowed_token_ids: found an empty array, expected at least one id", "allowed_token_ids"},
        {completion(R"("top_k": -2)"), "top_k: found -2, expected an integer from -1", "top_k"},
        {completion(R"("top_k": 4294967296)"), "top_k: found 4294967296, expected an integer from -1",
         "top_k"},
@@ -288,6 +290,7 @@ TEST_CASE("all forms of prompts and numbers are read") {
   CHECK((bias.logit_bias[0].id == 3 && bias.logit_bias[0].value == -100));
   CHECK((bias.presence_penalty == -2 && bias.frequency_penalty == 1 && bias.min_new_tokens == 4));
   CHECK(bias.allowed_ids == std::vector<int32_t>{3, 5});
+  CHECK(accepted(read_completion, completion(R"("allowed_token_ids": null)")).bias.allowed_ids.empty());
 }
 
 TEST_CASE("tokenize takes a prompt or messages") {

@@ -140,6 +140,9 @@ TEST_CASE("a line may have biases of ids, penalties by counts and a least number
   CHECK(bias.presence_penalty == 0.5f);
   CHECK(bias.frequency_penalty == -1);
   CHECK(bias.min_new_tokens == 4);
+  CHECK(error_of(R"({"prompt_ids": [1], "allowed_token_ids": []})") ==
+        "f.jsonl:1: error: allowed_token_ids: found an empty array, expected at least one id");
+  CHECK(error_of(R"({"prompt_ids": [1], "allowed_token_ids": null})") == "");
   CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": [1]})") ==
         "f.jsonl:1: error: logit_bias: found an array, expected an object");
   CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": {"the": 1}})") ==
