@@ -14,8 +14,8 @@ constexpr size_t kMaxMessages = 1 << 16;
 
 // Keys that templates read. Keys beside them are dropped if their value is empty, as in a message that a
 // client has got and sends back.
-constexpr std::string_view kKeys[] = {"role",      "content",          "name", "tool_calls", "tool_call_id",
-                                      "reasoning", "reasoning_content"};
+constexpr std::string_view kKeys[] = {"role",         "content",   "name",     "tool_calls",
+                                      "tool_call_id", "reasoning", "thinking", "reasoning_content"};
 
 bool is_known(std::string_view key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/text/chat_template.h"
 #include "tools/serve/api_request.h"
 
 using namespace mkc;
@@ -238,6 +239,22 @@ TEST_CASE("messages keep the order of their keys, and lose what templates do not
           {"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}]})");
   CHECK(again.chat->messages.dump() ==
         R"([{"role":"assistant"},{"role":"assistant","content":"","tool_calls":[{"id":"a"}]}])");
+}
+
+TEST_CASE("the three names of a message's reasoning render alike") {
+  const auto thinker = mkrt::ChatTemplate::parse(
+      "{% for m in messages %}<{{ m.reasoning_content }}|{{ m.thinking }}>{{ m.content }}{% "
+      "endfor %}",
+      "t.jinja");
+  REQUIRE(thinker.ok());
+  for (const std::string field : {"reasoning_content", "thinking", "reasoning"}) {
+    CAPTURE(field);
+    const ApiRequest request =
+        accepted(read_chat_completion,
+                 "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"" + field + "\": \"b\"}]}");
+    const auto text = thinker.value().render(request.chat->messages, nlohmann::ordered_json::object());
+    CHECK((text.ok() && text.value() == "<b|b>a"));
+  }
 }
 
 TEST_CASE("the effort of reasoning becomes a variable of the chat template") {
