@@ -1,6 +1,7 @@
 #include "tools/serve/http_connection.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -17,6 +18,7 @@ namespace http = beast::http;
 constexpr uint32_t kMaxHeaderBytes = 32 << 10;
 constexpr size_t kMaxWriteBytes = 64 << 10;  // a slow client takes at least this in its time
 constexpr std::chrono::seconds kLingerTime{2};
+constexpr std::chrono::milliseconds kLookPeriod{200};  // at a client that has sent more than its request
 
 std::string string_of(beast::string_view view) {
   return {view.data(), view.size()};
@@ -33,7 +35,10 @@ unsigned refusal_status(const boost::system::error_code& error) {
 }  // namespace
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, ConnectionHost& host)
-    : stream_(std::move(socket)), host_(&host), buffer_(kMaxHeaderBytes + kMaxWriteBytes) {
+    : stream_(std::move(socket)),
+      host_(&host),
+      buffer_(kMaxHeaderBytes + kMaxWriteBytes),
+      next_look_(stream_.get_executor()) {
   ++host_->connections;
 }
 
@@ -207,25 +212,37 @@ void HttpConnection::sent(const ErrorCode& error, size_t bytes) {
   if (const std::function<void()> drained = on_drained) drained();
 }
 
-// Waits until the client sends more or closes its side. A client that closes is gone. One that sends more has
-// its next request read after this one, and is not watched any longer.
+// Waits until the client sends more or closes its side.
 void HttpConnection::watch() {
   if (watching_) return;
   watching_ = true;
-  stream_.socket().async_wait(
-      asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const ErrorCode& error) {
-        self->watching_ = false;
-        if (error || self->closed_ || !self->under_way_) return;
-        char byte = 0;
-        const ssize_t size =
-            ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (size > 0 || (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) return;
-        // The client may have closed its sending side alone. An answer that is complete is still sent.
-        if (size == 0 && self->answered_)
-          self->keep_alive_ = false;
-        else
-          self->close();
-      });
+  stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
+                              [self = shared_from_this()](const ErrorCode& error) {
+                                self->watching_ = false;
+                                if (!error) self->look();
+                              });
+}
+
+// Looks whether the client is there. A client that closes its side is gone. One that has sent more gets its
+// next request read after this one, and is looked at again and again, because its bytes keep the socket
+// readable.
+void HttpConnection::look() {
+  if (closed_ || !under_way_) return;
+  char byte = 0;
+  const ssize_t size = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool unread = size > 0, lost = size < 0 && errno != EAGAIN && errno != EWOULDBLOCK;
+  pollfd sides{.fd = stream_.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+  const bool has_closed = size == 0 || (::poll(&sides, 1, 0) == 1 && sides.revents != 0);
+  // The client may have closed its sending side alone. An answer that is complete is still sent.
+  if (lost || (has_closed && !answered_)) return close();
+  if (has_closed && !unread) keep_alive_ = false;
+  if (has_closed) return;
+  watching_ = true;
+  next_look_.expires_after(kLookPeriod);
+  next_look_.async_wait([self = shared_from_this()](const ErrorCode& error) {
+    self->watching_ = false;
+    if (!error) self->look();
+  });
 }
 
 // Closes the sending side and reads on for a while, because a close with unread bytes would discard the
@@ -251,6 +268,7 @@ void HttpConnection::linger() {
 void HttpConnection::close() {
   if (closed_) return;
   closed_ = true;
+  next_look_.cancel();
   if (under_way_) under_way_ = false, --host_->under_way;
   stream_.close();
   queue_.clear();

@@ -3,6 +3,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -56,6 +57,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void flush();
   void sent(const ErrorCode& error, size_t bytes);
   void watch();
+  void look();
   void linger();
   void close();
 
@@ -64,6 +66,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::deque<std::string> queue_;
+  boost::asio::steady_timer next_look_;
   std::string origin_headers_;  // of the answer, by the request's origin
   size_t queued_bytes_ = 0, front_sent_ = 0;
   bool writing_ = false;

@@ -45,6 +45,22 @@ class ClientsTest(FakeCase):
         self.assertEqual(server.post(COMPLETIONS, BODY)[0], 200)
         self.assertEqual(server.metric("mkc_kv_cache_usage_perc"), 0)
 
+    def test_clients_that_leave_unread_bytes(self):
+        """Bytes behind a request say nothing of whether the client is still there."""
+        server = self.fake(max_requests=1, step_ms=10)
+        for count, more in enumerate((b"\r\n", self.request(BODY), b"x" * (1 << 14)), 1):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S) as leaving:
+                leaving.sendall(self.request({**LONG, "stream": True}))
+                self.assertTrue(leaving.recv(1000).startswith(b"HTTP/1.1 200 OK"))
+                leaving.setblocking(False)
+                leaving.send(more)
+                self.assertEqual(server.metric("mkc_num_requests_running"), 1)
+                leaving.shutdown(socket.SHUT_WR)
+                server.until(lambda: server.metric("mkc_request_success_total", '"abort"') == count)
+        # A client that stays is answered, and then its next request.
+        found = self.raw(server, self.request({**BODY, "max_tokens": 50}) + self.request(headers=b"Connection: close\r\n"))
+        self.assertEqual(found.count(b"HTTP/1.1 200 OK"), 2)
+
     def test_too_many_requests(self):
         server = self.fake(max_requests=1, max_waiting=1, step_ms=10)
         running, _ = server.open_stream(COMPLETIONS, LONG)
