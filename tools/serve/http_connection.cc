@@ -32,6 +32,29 @@ unsigned refusal_status(const boost::system::error_code& error) {
   return malformed && error != http::error::end_of_stream && error != http::error::partial_message ? 400 : 0;
 }
 
+// Returns what is wrong with the headers of a request, or "". A body whose end is unknown could hide another
+// request (RFC 9112, sections 3.2 and 6.3).
+std::string fault_of(const http::request<http::string_body>& request, bool chunked) {
+  if (request.count(http::field::transfer_encoding) > 0 && (!chunked || request.version() < 11))
+    return fmt::format("found Transfer-Encoding: {}, expected chunked as the last one, in HTTP/1.1",
+                       string_of(request[http::field::transfer_encoding]));
+  const size_t hosts = request.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && request.version() >= 11))
+    return fmt::format("found {} headers Host, expected one", hosts);
+  return "";
+}
+
+// Returns the path of a target, which proxies may send with scheme and host (RFC 9112, section 3.2.2).
+std::string path_of(std::string target) {
+  target.erase(std::min(target.find('?'), target.size()));
+  for (const std::string scheme : {"http://", "https://"}) {
+    if (!beast::iequals(target.substr(0, scheme.size()), scheme)) continue;
+    const size_t path = target.find('/', scheme.size());
+    return path == target.npos ? "/" : target.substr(path);
+  }
+  return target;
+}
+
 }  // namespace
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, ConnectionHost& host)
@@ -75,11 +98,13 @@ void HttpConnection::read_body(const ErrorCode& error) {
   if (error) return refuse(error);
   const auto& request = parser_->get();
   http_1_0_ = request.version() < 11;
+  if (const std::string fault = fault_of(request, parser_->chunked()); !fault.empty())
+    return refuse(400, "found a malformed HTTP request: " + fault);
   const auto read = [self = shared_from_this()] {
     http::async_read(self->stream_, self->buffer_, *self->parser_,
                      [self](const ErrorCode& failed, size_t) { self->dispatch(failed); });
   };
-  if (!beast::iequals(request[http::field::expect], "100-continue")) return read();
+  if (http_1_0_ || !beast::iequals(request[http::field::expect], "100-continue")) return read();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
                     [self = shared_from_this(), read](const ErrorCode& failed, size_t) {
@@ -96,8 +121,7 @@ void HttpConnection::dispatch(const ErrorCode& error) {
   head_only_ = message.method() == http::verb::head;
   HttpRequest request;
   request.method = head_only_ ? "GET" : string_of(message.method_string());
-  const std::string target = string_of(message.target());
-  request.path = target.substr(0, target.find('?'));
+  request.path = path_of(string_of(message.target()));
   request.content_type = string_of(message[http::field::content_type]);
   request.authorization = string_of(message[http::field::authorization]);
   request.origin = string_of(message[http::field::origin]);
@@ -120,15 +144,20 @@ void HttpConnection::take_origin() {
 void HttpConnection::refuse(const ErrorCode& error) {
   const unsigned status = refusal_status(error);
   if (status == 0) return close();
-  under_way_ = true, ++host_->under_way;
-  answered_ = keep_alive_ = false;
-  take_origin();
   const std::string message =
       status == 413 ? fmt::format("found a body of more than {0} bytes, expected at most {0}",
                                   host_->limits.max_body_bytes)
       : status == 431
           ? fmt::format("found more than {0} bytes of headers, expected at most {0}", kMaxHeaderBytes)
           : fmt::format("found a malformed HTTP request: {}", error.message());
+  refuse(status, message);
+}
+
+// Answers a request whose end may be unknown, and closes.
+void HttpConnection::refuse(unsigned status, const std::string& message) {
+  under_way_ = true, ++host_->under_way;
+  answered_ = keep_alive_ = false;
+  take_origin();
   reply({status, host_->refusal(status, message)});
 }
 

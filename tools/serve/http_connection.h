@@ -49,6 +49,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void read_body(const ErrorCode& error);
   void dispatch(const ErrorCode& error);
   void refuse(const ErrorCode& error);
+  void refuse(unsigned status, const std::string& message);
   void take_origin();
   std::string head(unsigned status, std::string_view content_type) const;
   void finish_answer();

@@ -42,10 +42,14 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return differ == 0;
 }
 
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 bool is_json(const std::string& content_type) {
-  std::string kind = content_type.substr(0, content_type.find(';'));
-  kind.erase(kind.find_last_not_of(' ') + 1);
-  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string kind = lower_case(content_type.substr(0, content_type.find(';')));
+  kind.erase(kind.find_last_not_of(" \t") + 1);
   return kind == "application/json";
 }
 
@@ -167,10 +171,11 @@ std::string Service::refusal(unsigned status, const std::string& message) {
 }
 
 bool Service::is_authorised(const HttpRequest& request) const {
-  static constexpr std::string_view kBearer = "Bearer ";
+  static constexpr std::string_view kBearer = "bearer ";  // in any case (RFC 9110, section 11.1)
   const std::string_view given = request.authorization;
-  return options_.api_key.empty() || (given.starts_with(kBearer) &&
-                                      equal_in_constant_time(given.substr(kBearer.size()), options_.api_key));
+  const std::string scheme = lower_case(std::string(given.substr(0, kBearer.size())));
+  return options_.api_key.empty() ||
+         (scheme == kBearer && equal_in_constant_time(given.substr(kBearer.size()), options_.api_key));
 }
 
 void Service::handle(const ExchangePtr& exchange, HttpRequest request) {

@@ -81,7 +81,7 @@ class ClientsTest(FakeCase):
         server = self.fake(max_connections=2)
         held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
         for connection in held:  # each is served, as its answer shows
-            connection.sendall(b"GET /version HTTP/1.1\r\n\r\n")
+            connection.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
             self.assertTrue(connection.recv(1000).startswith(b"HTTP/1.1 200 OK"))
         self.is_error(server.get("/version"), 503, "overloaded_error", "too many connections")
         for connection in held:
@@ -120,7 +120,7 @@ class ClientsTest(FakeCase):
         self.assertEqual((events[-2]["error"]["type"], events[-1]), ("timeout_error", "[DONE]"))
         server.until(lambda: server.metric("mkc_num_requests_running") == 0)
         server = self.fake(client_timeout=1)
-        self.assertEqual(self.raw(server, b"POST /tokenize HTTP/1.1\r\nContent-Length: 100\r\n\r\nabc"), b"")
+        self.assertEqual(self.raw(server, b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc"), b"")
 
     def test_device_faults(self):
         server = self.fake(fail_at=30)

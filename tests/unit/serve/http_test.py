@@ -33,7 +33,8 @@ class HttpTest(FakeCase):
         self.assertEqual(server.get("/health?verbose=1")[0], 200)
         for kind in ("text/plain", "", "application/jsonp"):
             self.is_error(server.post(COMPLETIONS, BODY, {"Content-Type": kind}), 415, "invalid_request_error", kind)
-        self.assertEqual(server.post(COMPLETIONS, BODY, {"Content-Type": "Application/JSON; charset=utf-8"})[0], 200)
+        for kind in ("Application/JSON; charset=utf-8", "application/json\t;charset=utf-8"):
+            self.assertEqual(server.post(COMPLETIONS, BODY, {"Content-Type": kind})[0], 200)
 
     def test_the_object_of_a_model(self):
         server = self.fake(ready=False, load_ms=500)
@@ -102,14 +103,14 @@ class HttpTest(FakeCase):
         server = self.fake(max_body_bytes=1000)
         for data, status in ((b"hello\r\n\r\n", 400), (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400),
                              (b"GET / HTTP/1.1\r\nHost x\r\n\r\n", 400),
-                             (b"GET /health HTTP/1.1\r\nX: " + b"y" * 40000 + b"\r\n\r\n", 431),
-                             (b"GET /health HTTP/1.1\r\n" + b"X: yy\r\n" * 9000 + b"\r\n", 431),
-                             (b"POST /tokenize HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + b"y" * 1001, 413),
-                             (b"POST /tokenize HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
-                             (b"POST /tokenize HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400),
-                             (b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"200\r\n" + b"y" * 512 + b"\r\n200\r\n" +
+                             (b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40000 + b"\r\n\r\n", 431),
+                             (b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: yy\r\n" * 9000 + b"\r\n", 431),
+                             (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n" + b"y" * 1001, 413),
+                             (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+                             (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400),
+                             (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"200\r\n" + b"y" * 512 + b"\r\n200\r\n" +
                               b"y" * 512 + b"\r\n0\r\n\r\n", 413),
-                             (b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400)):
+                             (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400)):
             found = self.raw(server, data)
             self.assertTrue(found.startswith(f"HTTP/1.1 {status} ".encode()), (data[:80], found[:200]))
             self.assertEqual(json.loads(found.split(b"\r\n\r\n", 1)[1])["error"]["type"], "invalid_request_error")
@@ -123,9 +124,11 @@ class HttpTest(FakeCase):
         # A client may wait for leave to send its body.
         found = self.raw(server, self.request(headers=b"Expect: 100-continue\r\n" + close))
         self.assertTrue(found.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"), found)
+        found = self.raw(server, self.request(headers=b"Expect: 100-continue\r\n", version=b"1.0"))
+        self.assertTrue(found.startswith(b"HTTP/1.1 200 OK\r\n"), found)  # HTTP/1.0 knows no such leave
         # The body may come in chunks, and the next request before the first answer.
         data = json.dumps(BODY).encode()
-        chunked = (b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+        chunked = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
                    b"5\r\n" + data[:5] + b"\r\n" + hex(len(data) - 5)[2:].encode() + b"\r\n" + data[5:] + b"\r\n0\r\n\r\n")
         found = self.raw(server, chunked + self.request(headers=close))
         answers = [json.loads(part.split(b"\r\n\r\n", 1)[1]) for part in found.split(b"HTTP/1.1 200 OK")[1:]]
@@ -136,7 +139,33 @@ class HttpTest(FakeCase):
         self.assertNotIn(b"chunked", head)
         self.assertEqual(joined(events_of(text.decode()), False)[0][0]["text"], expected[0]["text"])
         # A client that has closed its sending side still gets an answer that needs no step.
-        self.assertTrue(self.raw(server, b"GET /version HTTP/1.1\r\n\r\n", shut=True).startswith(b"HTTP/1.1 200 OK"))
+        self.assertTrue(self.raw(server, b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n", shut=True).startswith(b"HTTP/1.1 200 OK"))
+
+    def test_requests_whose_end_is_unknown(self):
+        """The body of such a request is not read as another request."""
+        server = self.fake()
+        inner = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+        for version, coding in ((b"1.1", b"gzip"), (b"1.1", b"chunked, identity"), (b"1.1", b"identity"), (b"1.0", b"chunked")):
+            found = self.raw(server, b"POST /tokenize HTTP/" + version + b"\r\nHost: x\r\nContent-Type: application/json\r\n" +
+                             b"Transfer-Encoding: " + coding + b"\r\n\r\n" + inner)
+            self.assertTrue(found.startswith(b"HTTP/1.1 400 Bad Request\r\n"), found)
+            self.assertEqual((found.count(b"HTTP/1.1"), found.count(b"Connection: close")), (2, 1), found)
+            self.assertIn(b"found Transfer-Encoding: " + coding, found)
+
+    def test_hosts_and_targets(self):
+        server = self.fake(api_key=1)
+        close = b"Connection: close\r\n\r\n"
+        for head in (b"GET /health HTTP/1.1\r\n", b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n"):
+            found = self.raw(server, head + b"\r\n")
+            self.assertTrue(found.startswith(b"HTTP/1.1 400 "), found)
+            self.assertIn(b"headers Host, expected one", found)
+        self.assertTrue(self.raw(server, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 "))
+        for target, status in ((b"http://h/health", 200), (b"HTTP://h:80/health?x=/y", 200), (b"https://h/", 200), (b"http://h?x=1", 200),
+                               (b"http://h/none", 404), (b"ftp://h/health", 404)):
+            found = self.raw(server, b"GET " + target + b" HTTP/1.1\r\nHost: h\r\n" + close)
+            self.assertTrue(found.startswith(b"HTTP/1.1 " + str(status).encode()), (target, found[:100]))
+        for key, status in (("Bearer key", 200), ("bearer key", 200), ("BEARER key", 200), ("bearer", 401), ("basic key", 401)):
+            self.assertEqual(server.get("/v1/models", {"Authorization": key})[0], status, key)
 
     def test_random_bodies(self):
         """Bodies that differ from good ones in some bytes get an answer, and harm nobody."""
