@@ -130,9 +130,7 @@ void CompletionLogprobs::add_token(int32_t id, Json logprob, Json top) {
   logprobs_.push_back(std::move(logprob));
   tops_.push_back(std::move(top));
   offsets_.push_back(offset_);
-  const mkrt::DecodedToken* token = find_token(*tokenizer_, id);
-  if (skip_special_ && token && token->special) return;
-  for (const char c : token_text(bytes)) offset_ += (c & 0xC0) != 0x80;
+  for (const char c : text_->add(id)) offset_ += (c & 0xC0) != 0x80;
 }
 
 void CompletionLogprobs::add(const mkrt::Sampled& sampled) {

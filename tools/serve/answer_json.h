@@ -7,6 +7,7 @@
 
 #include "runtime/session/sample.h"
 #include "runtime/text/tokenizer.h"
+#include "tools/token_text.h"
 
 namespace mkc {
 
@@ -51,9 +52,10 @@ Json chat_logprobs(const mkrt::Tokenizer& tokenizer, std::span<const mkrt::Sampl
 // tokens. Offsets are in characters.
 class CompletionLogprobs {
  public:
-  // `offset` is that of the first token. Special tokens take no characters where the text leaves them out.
-  CompletionLogprobs(const mkrt::Tokenizer& tokenizer, bool skip_special, size_t offset)
-      : tokenizer_(&tokenizer), skip_special_(skip_special), offset_(offset) {}
+  // `text` has the tokens before, and takes the new ones. `offset` is that of the first new token: the count
+  // of characters that were complete before it.
+  CompletionLogprobs(const mkrt::Tokenizer& tokenizer, TokenText& text, size_t offset)
+      : tokenizer_(&tokenizer), text_(&text), offset_(offset) {}
 
   // Adds the first token of an echoed prompt. No logits come before it, so that its values are null.
   void add_first(int32_t id) { add_token(id, {}, {}); }
@@ -66,7 +68,7 @@ class CompletionLogprobs {
   void add_token(int32_t id, Json logprob, Json top);
 
   const mkrt::Tokenizer* tokenizer_;
-  bool skip_special_;
+  TokenText* text_;
   size_t offset_;
   Json tokens_ = Json::array(), logprobs_ = Json::array(), tops_ = Json::array(), offsets_ = Json::array();
 };

@@ -19,7 +19,12 @@ Generation::Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> 
   const size_t choices = prepared_.prompt_tokens.size() * prepared_.api.n;
   for (size_t i = 0; i < choices; ++i) {
     const PromptText& prompt = prepared_.texts[i / prepared_.api.n];
-    choices_.push_back({.text = ChoiceText(prompt.after, prepared_.api), .held = prompt.echo, .samples = {}});
+    choices_.push_back({.text = ChoiceText(prompt.after, prepared_.api),
+                        .counted = prepared_.api.echo
+                                       ? TokenText(model_->tokenizer, prepared_.api.skip_special_tokens)
+                                       : prompt.after,
+                        .held = prompt.echo,
+                        .samples = {}});
   }
 }
 
@@ -101,7 +106,7 @@ ChoicePart Generation::take_part(size_t index) {
 // Returns the log-probabilities of a part of a choice. The first part has those of an echoed prompt, too.
 Json Generation::legacy_logprobs(size_t index, std::span<const mkrt::Sampled> samples) {
   Choice& choice = choices_[index];
-  CompletionLogprobs list(model_->tokenizer, prepared_.api.skip_special_tokens, choice.offset);
+  CompletionLogprobs list(model_->tokenizer, choice.counted, choice.offset);
   if (prepared_.api.echo && !choice.begun) {
     list.add_first(prepared_.texts[index / prepared_.api.n].first_id);
     for (const mkrt::Sampled& sampled : std::exchange(choice.prompt_samples, {})) list.add(sampled);

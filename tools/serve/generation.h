@@ -48,6 +48,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
  private:
   struct Choice {
     ChoiceText text;
+    TokenText counted;                               // the text up to `offset`
     std::string held;                                // text that is not in the answer yet
     std::vector<mkrt::Sampled> samples;              // that are not in the answer yet
     std::vector<mkrt::Sampled> prompt_samples = {};  // alike, of an echoed prompt

@@ -82,19 +82,36 @@ TEST_CASE("log-probabilities have a token's text and bytes") {
         "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-0.5,\"bytes\":[195]},"
         "{\"token\":\"h\xC3\xA9\",\"logprob\":-1.0,\"bytes\":[104,195,169]}]},"
         "{\"token\":\"h\xC3\xA9\",\"logprob\":-2.0,\"bytes\":[104,195,169],\"top_logprobs\":[]}]}");
-  CompletionLogprobs list(tokenizer, true, 4);
+  TokenText text(tokenizer);
+  CompletionLogprobs list(tokenizer, text, 4);
   for (const mkrt::Sampled& sampled : samples) list.add(sampled);
   CHECK(list.offset() == 7);
   CHECK(json_text(list.take()) ==
         "{\"tokens\":[\"bytes:\\\\xc3\",\"h\xC3\xA9\"],\"token_logprobs\":[-0.5,-2.0],"
         "\"top_logprobs\":[{\"bytes:\\\\xc3\":-0.5,\"h\xC3\xA9\":-1.0},{\"h\xC3\xA9\":-2.0}],\"text_offset\":"
-        "[4,5]}");
+        "[4,4]}");
+}
+
+TEST_CASE("offsets of tokens count the characters that are complete before them") {
+  const mkrt::Tokenizer tokenizer = tokenizer_of({"\xC3", "\xA9", "\xF0\x9F", "\x98", "\x80", "x"});
+  TokenText text(tokenizer);
+  size_t offset = 0;
+  std::string offsets;
+  for (const std::vector<int32_t>& chunk : {std::vector{1}, {2, 3, 4}, {5, 6, 6}}) {
+    CompletionLogprobs list(tokenizer, text, offset);
+    for (const int32_t id : chunk) list.add({id, -0.5f, {}});
+    offset = list.offset();
+    offsets += json_text(list.take()["text_offset"]);
+  }
+  CHECK(offsets == "[0][0,1,1][1,2,3]");
+  CHECK(offset == 4);
 }
 
 TEST_CASE(
     "the first token of an echoed prompt has no log-probability, and hidden tokens take no characters") {
   const mkrt::Tokenizer tokenizer = tokenizer_of({"a", "bc"});
-  CompletionLogprobs hidden(tokenizer, true, 0), shown(tokenizer, false, 0);
+  TokenText hiding(tokenizer), showing(tokenizer, false);
+  CompletionLogprobs hidden(tokenizer, hiding, 0), shown(tokenizer, showing, 0);
   for (CompletionLogprobs* list : {&hidden, &shown}) {
     list->add_first(0);
     list->add({2, -0.5f, {{1, -0.25f}}});
