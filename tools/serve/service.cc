@@ -7,32 +7,12 @@
 
 #include "tools/serve/model_object.h"
 #include "tools/serve/preflight.h"
+#include "tools/serve/replies.h"
 #include "tools/serve/state_json.h"
 #include "tools/serve/web_files.h"
 
 namespace mkc {
 namespace {
-
-void reply_error(const ExchangePtr& exchange, const ApiError& error) {
-  HttpReply reply{.status = error.status, .body = error_json(error)};
-  if (error.status == 429 || error.status == 503) reply.headers.emplace_back("Retry-After", "1");
-  if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
-  exchange->reply(reply);
-}
-
-void reply_json(const ExchangePtr& exchange, const Json& json) {
-  exchange->reply({.status = 200, .body = json_text(json)});
-}
-
-void reply_file(const ExchangePtr& exchange, const WebFile& file) {
-  exchange->reply({.status = 200,
-                   .body = std::string(file.bytes),
-                   .content_type = std::string(content_type_of(file)),
-                   .headers = {{"Content-Security-Policy", std::string(kContentSecurityPolicy)},
-                               {"X-Content-Type-Options", "nosniff"},
-                               {"Referrer-Policy", "no-referrer"},
-                               {"Cache-Control", "no-cache"}}});
-}
 
 // Compares in a time that depends on the lengths alone.
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
