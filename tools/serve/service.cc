@@ -351,7 +351,7 @@ void Service::take(StepReport report) {
     live_.erase(found);
     if (!last.generation->ended()) continue;
     if (options_.log) log(last);
-    if (!last.generation->over()) unread_.push_back(last.generation);
+    if (!last.generation->over()) unread_.push_back({last.generation, last.arrived});
   }
 }
 
@@ -364,7 +364,7 @@ void Service::log(const Live& live) const {
 }
 
 void Service::tick() {
-  std::erase_if(unread_, [](const auto& generation) { return generation->over(); });
+  std::erase_if(unread_, [](const Unread& unread) { return unread.generation->over(); });
   if (options_.request_timeout.count() == 0) return;
   const Clock::time_point limit = Clock::now() - options_.request_timeout;
   const ApiError error{.status = 504,
@@ -374,6 +374,8 @@ void Service::tick() {
                        .code = "timeout"};
   for (auto& [key, live] : live_)
     if (live.arrived < limit) live.generation->fail(error);
+  for (const Unread& unread : unread_)
+    if (unread.arrived < limit) unread.generation->fail(error);
 }
 
 }  // namespace mkc

@@ -82,8 +82,12 @@ class Service {
   bool draining_ = false;
   std::string fault_;
   std::map<uint64_t, Live> live_;  // by key
-  // Streams whose choices have ended, while their clients have chunks to take.
-  std::vector<std::shared_ptr<Generation>> unread_;
+  // Unread is a stream whose choices have ended, while its client has chunks to take.
+  struct Unread {
+    std::shared_ptr<Generation> generation;
+    Clock::time_point arrived;
+  };
+  std::vector<Unread> unread_;
   uint64_t next_key_ = 0;
   Clock::time_point last_report_{}, busy_since_{};
   Metrics metrics_;

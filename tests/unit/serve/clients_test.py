@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 import sys
+import time
 import unittest
 
 from client import BODY, COMPLETIONS, LIMIT_S, LONG, FakeCase, at_once, events_of, joined
@@ -112,6 +113,21 @@ class ClientsTest(FakeCase):
                 found += part
         choices, _ = joined(events_of(found.split(b"\r\n\r\n", 1)[1].decode()), False)
         self.assertEqual([len(choice["logprobs"]) for choice in choices], 3 * [LONG["max_tokens"]])
+
+    def test_time_limits_of_streams_that_are_read_late(self):
+        server = self.fake(request_timeout=2)
+        with socket.socket() as late:
+            late.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            late.settimeout(LIMIT_S)
+            late.connect(("127.0.0.1", server.port))
+            late.sendall(self.request({**LONG, "logprobs": 20, "stream": True}, headers=b"Connection: close\r\n", version=b"1.0"))
+            server.until(lambda: server.metric("mkc_request_success_total", '"length"') == 1)
+            time.sleep(2.5)
+            found = b""
+            while part := late.recv(1 << 20):
+                found += part
+        events = events_of(found.split(b"\r\n\r\n", 1)[1].decode())
+        self.assertEqual((events[-2]["error"]["type"], events[-1]), ("timeout_error", "[DONE]"))
 
     def test_time_limits(self):
         server = self.fake(request_timeout=1, step_ms=10)
