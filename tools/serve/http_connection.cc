@@ -162,7 +162,8 @@ void HttpConnection::refuse(unsigned status, const std::string& message) {
 }
 
 // Returns status line and headers, up to those of the body's length.
-std::string HttpConnection::head(unsigned status, std::string_view content_type) const {
+std::string HttpConnection::head(unsigned status, std::string_view content_type) {
+  if (host_->drains) keep_alive_ = false;
   return fmt::format("HTTP/1.1 {} {}\r\nServer: mkc\r\nContent-Type: {}\r\nConnection: {}\r\n{}", status,
                      string_of(http::obsolete_reason(http::int_to_status(status))), content_type,
                      keep_alive_ ? "keep-alive" : "close", origin_headers_);

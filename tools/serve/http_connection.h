@@ -24,6 +24,7 @@ struct ConnectionHost {
   RefusalBody refusal;
   uint32_t connections = 0;
   uint32_t under_way = 0;  // requests without their whole answer
+  bool drains = false;     // connections close behind their answers
 };
 
 class HttpConnection final : public Exchange, public std::enable_shared_from_this<HttpConnection> {
@@ -51,7 +52,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void refuse(const ErrorCode& error);
   void refuse(unsigned status, const std::string& message);
   void take_origin();
-  std::string head(unsigned status, std::string_view content_type) const;
+  std::string head(unsigned status, std::string_view content_type);
   void finish_answer();
   void answer_sent();
   void queue(std::string text);

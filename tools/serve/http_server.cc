@@ -146,6 +146,10 @@ void HttpServer::on_signal(const std::function<void(int)>& function) {
   state_->wait_for_signal(function);
 }
 
+void HttpServer::drain() {
+  state_->host.drains = true;
+}
+
 bool HttpServer::busy() const {
   return state_->host.under_way > 0;
 }

@@ -97,6 +97,9 @@ class HttpServer {
   // Calls a function for each SIGINT and SIGTERM.
   void on_signal(const std::function<void(int)>& function);
 
+  // Closes each connection behind its next answer.
+  void drain();
+
   // Tells whether a request awaits its answer or a part of it.
   bool busy() const;
 

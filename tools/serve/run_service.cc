@@ -14,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTick{50};
+constexpr std::chrono::seconds kLastAnswers{1};  // clients get it to take what ends their requests
 
 mkrt::Status run_engine(const std::function<mkrt::Status()>& engine) {
   try {
@@ -54,7 +55,10 @@ mkrt::Status run_service(const RunningService& running, std::chrono::seconds gra
   });
   server.every(kTick, [&] {
     running.service.tick();
-    if (deadline && (!server.busy() || Clock::now() > *deadline)) server.stop();
+    if (!deadline) return;
+    const Clock::time_point now = Clock::now();
+    if (now > *deadline) running.service.end_all();
+    if (!server.busy() || now > *deadline + kLastAnswers) server.stop();
   });
   std::thread thread([&] {
     mkrt::Status status = run_engine(engine);

@@ -18,8 +18,9 @@ void serve_engine(const RunningService& running, ServedModel model, mkrt::Engine
 // Serves until a signal. `engine` runs on a thread of its own: it loads the model and calls serve_engine().
 // `stop_engine` lets it give up what it waits for.
 //
-// The first SIGINT or SIGTERM lets requests end for the time of `grace`, and refuses new ones. A second one,
-// and one before the model is loaded, is handed to `end_now`. Errors: those of `engine`.
+// The first SIGINT or SIGTERM lets requests end for the time of `grace`, and refuses new ones. Those that
+// have not ended then get 503. A second one, and one before the model is loaded, is handed to `end_now`.
+// Errors: those of `engine`.
 mkrt::Status run_service(const RunningService& running, std::chrono::seconds grace,
                          const std::function<mkrt::Status()>& engine,
                          const std::function<void()>& stop_engine, const std::function<void(int)>& end_now);

@@ -14,6 +14,10 @@
 namespace mkc {
 namespace {
 
+ApiError shutting_down() {
+  return {.status = 503, .message = "the server is shutting down", .type = "overloaded_error"};
+}
+
 // Compares in a time that depends on the lengths alone.
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   unsigned differ = a.size() != b.size();
@@ -244,9 +248,18 @@ uint64_t Service::room_of(const ServedModel& model) const {
 
 std::optional<ApiError> Service::why_not_now() const {
   if (!fault_.empty()) return ApiError{.status = 500, .message = fault_, .type = "device_error"};
-  if (draining_)
-    return ApiError{.status = 503, .message = "the server is shutting down", .type = "overloaded_error"};
+  if (draining_) return shutting_down();
   return {};
+}
+
+void Service::drain() {
+  draining_ = true;
+  server_->drain();
+}
+
+void Service::end_all() {
+  for (auto& [key, live] : live_) live.generation->fail(shutting_down());
+  for (const Unread& unread : unread_) unread.generation->fail(shutting_down());
 }
 
 void Service::generate(const ExchangePtr& exchange, HttpRequest request) {

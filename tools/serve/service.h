@@ -36,7 +36,10 @@ class Service {
   // The service answers 503 until it has its model, and again once it drains.
   void begin(std::shared_ptr<const ServedModel> model) { model_ = std::move(model); }
   bool has_model() const { return model_ != nullptr; }
-  void drain() { draining_ = true; }
+  void drain();
+
+  // Ends all requests with 503.
+  void end_all();
 
   // Takes what a step of the engine gave.
   void take(StepReport report);

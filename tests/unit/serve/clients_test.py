@@ -162,7 +162,16 @@ class ClientsTest(FakeCase):
     def test_grace_and_second_signal(self):
         server = self.fake(step_ms=20, grace=1)
         connection, response = server.open_stream(COMPLETIONS, LONG)
+        whole = server.connection()
+        whole.request("POST", COMPLETIONS, json.dumps(LONG), {"Content-Type": "application/json"})
+        server.until(lambda: server.get("/health")[1]["requests"] == 2)
         server.signal(signal.SIGINT)
+        # Requests that outlast the grace get an answer, behind which the connection closes.
+        answer = whole.getresponse()
+        self.assertEqual(answer.headers["Connection"], "close")
+        self.is_error((answer.status, json.loads(answer.read())), 503, "overloaded_error", "shutting down")
+        event, done = [line for line in response.read().decode().splitlines() if line][-2:]
+        self.assertEqual((json.loads(event[len("data: "):])["error"]["type"], done), ("overloaded_error", "data: [DONE]"))
         self.assertEqual(server.wait(), 0)
         connection.close()
         server = self.fake(step_ms=20)
