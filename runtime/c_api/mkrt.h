@@ -387,7 +387,7 @@ typedef struct mkrt_engine_stats {
   uint64_t steps;
   uint64_t rows;
   uint64_t preemptions;
-  uint64_t prefix_queries; /* tokens of prompts */
+  uint64_t prefix_queries; /* tokens of prompts that were looked up in the prefix cache */
   uint64_t prefix_hits;    /* of these, the ones that the prefix cache had */
 } mkrt_engine_stats;
 

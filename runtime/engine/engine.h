@@ -45,7 +45,7 @@ struct EngineStats {
   uint64_t launches = 0, steps = 0, rows = 0;
   uint64_t preemptions = 0;           // how often a running request gave up its pages
   uint64_t recoveries = 0;            // how often the stepper lost all pages and recovered
-  uint64_t prefix_queries = 0;        // tokens of admitted prompts
+  uint64_t prefix_queries = 0;        // tokens of admitted prompts that were looked up in the prefix cache
   uint64_t prefix_hits = 0;           // of these, the ones that the prefix cache had
   uint32_t running = 0, waiting = 0;  // requests now; those that arrive later wait, too
   uint32_t pages = 0;                 // of the cache

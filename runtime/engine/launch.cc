@@ -20,7 +20,7 @@ Status Engine::launch() {
   stats_.steps += result_.steps;
   stats_.rows += tokens_.size();
   stats_.preemptions += plan.value().preempted;
-  stats_.prefix_queries += plan.value().prompt_tokens;
+  stats_.prefix_queries += plan.value().looked_up_tokens;
   stats_.prefix_hits += plan.value().cached_tokens;
   return take_tokens();
 }

@@ -96,7 +96,7 @@ class Planner {
     if (request.admitted) return;
     request.admitted = true;
     request.cached_tokens = request.fed;
-    counts_.prompt_tokens += request.prompt;
+    if (pages_.caches() && !request.lacks_scores()) counts_.looked_up_tokens += request.prompt;
     counts_.cached_tokens += request.fed;
   }
 

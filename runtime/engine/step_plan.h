@@ -24,9 +24,9 @@ struct StepRules {
 };
 
 struct PlanCounts {
-  uint32_t preempted = 0;      // requests that gave up their pages
-  uint64_t prompt_tokens = 0;  // of requests admitted for the first time
-  uint64_t cached_tokens = 0;  // of prompt_tokens, those that the prefix cache had
+  uint32_t preempted = 0;         // requests that gave up their pages
+  uint64_t looked_up_tokens = 0;  // of prompts admitted for the first time, in the prefix cache
+  uint64_t cached_tokens = 0;     // of looked_up_tokens, those that the prefix cache had
 };
 
 // Decides which requests run, sets their `rows` and allocates their pages.

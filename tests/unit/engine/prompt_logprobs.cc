@@ -51,6 +51,10 @@ TEST_CASE("each token of a prompt but the first has the log-probability by the t
     CHECK(engine.free_pages() == kLimits.pages);
     const std::vector<Outcome> outcomes = engine.take_outcomes();
     REQUIRE(outcomes.size() == requests.size());
+    uint64_t looked_up = 0;  // a prompt of one token has no log-probabilities that its pages could lack
+    for (const Request& r : requests)
+      if (r.prompt_logprobs == 0 || r.prompt.size() == 1) looked_up += r.prompt.size();
+    CHECK(engine.stats().prefix_queries == (options.prefix_cache ? looked_up : 0));
     for (const Outcome& outcome : outcomes) {
       const Request& r = requests[outcome.id];
       CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));

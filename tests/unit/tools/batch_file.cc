@@ -262,6 +262,7 @@ TEST_CASE("answers say how many tokens of the prompt were in the prefix cache") 
     for (const json& answer : answers) cached.push_back(answer["cached_tokens"]);
     // The last token of a prompt is always fed: of 32 tokens, only the first page is taken from the cache.
     CHECK(cached == (prefix_cache ? std::vector{0, 16, 32} : std::vector{0, 0, 0}));
+    CHECK(engine.stats().prefix_queries == (prefix_cache ? 112 : 0));
   }
 }
 
