@@ -6,7 +6,7 @@ namespace mkc {
 
 std::string TokenText::add(int32_t id) {
   const mkrt::Result<std::string> text = decoder_.push(id);
-  return text.ok() ? text.value() : fmt::format("<{}>", id);
+  return text.ok() ? text.value() : decoder_.interrupt() + fmt::format("<{}>", id);
 }
 
 TokenText text_after(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> prompt, bool skip_special) {

@@ -55,6 +55,17 @@ TEST_CASE("special tokens are shown where they are asked for") {
   CHECK(text.push(ids) == "a<end>");
 }
 
+TEST_CASE("an id without a token comes behind the characters before it") {
+  mkrt::Tokenizer bytes = tokenizer_of({"\xC3", "a"});
+  CHECK(text_of(TokenText(bytes), std::vector{1, 9, 2}) == "\xEF\xBF\xBD<9>a");
+  mkrt::Tokenizer runs = tokenizer_of({"\xC3", "\xA9", " a"});
+  for (const size_t id : {1, 2}) runs.decoder.tokens[id].kind = mkrt::TokenKind::kRunOfBytes;
+  runs.decoder.tokens[3].kind = mkrt::TokenKind::kText;
+  runs.decoder.strip = " ", runs.decoder.strip_count = 1;
+  CHECK(text_of(TokenText(runs), std::vector{1, 2, 9, 3}) == "\xC3\xA9<9> a");
+  CHECK(text_of(TokenText(runs), std::vector{9, 3}) == "<9> a");
+}
+
 TEST_CASE("a choice's text goes on with the prompt's text") {
   mkrt::Tokenizer tokenizer = tokenizer_of({"\xC3", "\xA9", " had", " apple"});
   for (mkrt::DecodedToken& token : tokenizer.decoder.tokens)
