@@ -112,7 +112,7 @@ Status serve(ServeArguments a) {
                         .load_limit = std::chrono::seconds(a.load_timeout_s)});
   Service service(server, loop, options_of(a, device));
   const RunningService running{server, loop, service};
-  print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);
+  print_err("mkc serve: listening on {}, loading {}\n", url_of(a.host, server.port()), a.run.request.model);
   return run_service(
       running, std::chrono::seconds(a.grace_s),
       [&] { return run_engine(a, running, std::move(model), device); }, [&] { device.stop(); },

@@ -104,6 +104,11 @@ mkrt::Result<HttpServer> HttpServer::listen(const std::string& host, uint16_t po
   return HttpServer(std::move(state));
 }
 
+std::string url_of(const std::string& host, uint16_t port) {
+  const bool is_ipv6 = host.find(':') != host.npos;
+  return is_ipv6 ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
+}
+
 uint16_t HttpServer::port() const {
   error_code ignored;
   return state_->acceptor.local_endpoint(ignored).port();

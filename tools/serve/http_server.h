@@ -67,6 +67,9 @@ using HttpHandler = std::function<void(const ExchangePtr&, HttpRequest)>;
 // RefusalBody makes the body of an answer that no handler gives: 400, 413, 431 or 503.
 using RefusalBody = std::function<std::string(unsigned status, const std::string& message)>;
 
+// Returns the URL of a server's root. An IPv6 address gets brackets.
+std::string url_of(const std::string& host, uint16_t port);
+
 class HttpServer {
  public:
   // Listens on an address. `port` 0 takes a free one. `refusal` makes the body of answers to requests that

@@ -52,7 +52,6 @@ std::optional<ApiError> render(const ServedModel& model, const ChatFields& chat,
 }
 
 std::optional<ApiError> check_ids(const std::string& param, std::span<const int32_t> ids, uint32_t vocab) {
-  if (ids.empty()) return wrong(param, "found no tokens, expected at least one");
   for (size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || static_cast<uint32_t>(ids[i]) >= vocab)
       return wrong(param, fmt::format("token {} has the id {}, expected 0 to {}", i, ids[i], vocab - 1));
@@ -182,7 +181,9 @@ std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, P
   for (size_t p = 0; p < prompts; ++p) {
     mkrt::Request request = base;
     if (auto error = prompt_ids(model, api, p, request.prompt)) return error;
-    if (auto error = set_length(model, api, api.chat ? "messages" : "prompt", request)) return error;
+    const std::string param = api.chat ? "messages" : "prompt";
+    if (request.prompt.empty()) return wrong(param, "found no tokens, expected at least one");
+    if (auto error = set_length(model, api, param, request)) return error;
     prepared.prompt_tokens.push_back(static_cast<uint32_t>(request.prompt.size()));
     prepared.texts.push_back(prompt_text(model, api, request.prompt));
     for (uint32_t j = 0; j < api.n; ++j) {

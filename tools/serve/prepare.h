@@ -30,7 +30,7 @@ struct PreparedRequest {
 // ids outside the vocabulary, or too long; stop ids outside the vocabulary; settings out of their range.
 std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, PreparedRequest& prepared);
 
-// Returns the ids of one prompt or chat. Errors: those of prepare() but the length.
+// Returns the ids of one prompt or chat, perhaps none. Errors: those of prepare() but the length.
 std::optional<ApiError> prompt_ids(const ServedModel& model, const ApiRequest& api, size_t prompt,
                                    std::vector<int32_t>& ids);
 

@@ -65,8 +65,10 @@ std::optional<ApiError> guarded(const Read& read) {
 std::optional<ApiError> check_choices(const ApiRequest& api, uint64_t room) {
   const uint64_t wanted = uint64_t{api.n} * (api.chat ? 1 : api.prompts.size());
   if (wanted <= room) return {};
-  return ApiError{.message = fmt::format("n: found {} choices, expected at most {}", wanted, room),
-                  .param = "n"};
+  const char* const param = api.n > 1 ? "n" : "prompt";
+  return ApiError{
+      .message = fmt::format("{}: found {} choices of all prompts, expected at most {}", param, wanted, room),
+      .param = param};
 }
 
 std::optional<ApiError> tokenize_body(const ServedModel& model, const std::string& body, Json& answer) {

@@ -72,6 +72,8 @@ class ClientsTest(FakeCase):
         self.is_error((status, json.loads(text)), 429, "rate_limit_error", "at most 2")
         self.assertEqual(response.headers["Retry-After"], "1")
         self.is_error(server.post(COMPLETIONS, {**BODY, "n": 3}), 400, "invalid_request_error", "found 3 choices", "n")
+        self.is_error(server.post(COMPLETIONS, {"prompt": 3 * [[1]]}), 400, "invalid_request_error", "prompt: found 3 choices of all prompts",
+                      "prompt")
         # No prompt is copied for choices that are too many: the second one is not looked at.
         self.is_error(server.post(COMPLETIONS, {"prompt": [[1], [640]], "n": 128}), 400, "invalid_request_error", "found 256 choices", "n")
         running.close()

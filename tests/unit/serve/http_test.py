@@ -268,8 +268,9 @@ class HttpTest(FakeCase):
             self.is_error(server.post(COMPLETIONS, {**BODY, "stop_token_ids": [639, 640], "stream": stream}), 400, "invalid_request_error",
                           "found the id 640, expected 0 to 639", "stop_token_ids")
         self.is_error(server.post(COMPLETIONS, {"prompt": [640]}), 400, "invalid_request_error", "0 to 639", "prompt")
-        self.is_error(server.post(COMPLETIONS, {"prompt": "", "add_special_tokens": False}), 400, "invalid_request_error",
-                      "no tokens", "prompt")
+        empty = {"prompt": "", "add_special_tokens": False}
+        self.is_error(server.post(COMPLETIONS, empty), 400, "invalid_request_error", "no tokens", "prompt")
+        self.assertEqual(server.post("/tokenize", empty), (200, {"count": 0, "max_model_len": 4096, "tokens": []}))
         self.is_error(server.post(COMPLETIONS, {**BODY, "model": "other"}), 404, "not_found_error", "\"fake\"", "model")
         self.is_error(server.post("/detokenize", {"tokens": [9999]}), 400, "invalid_request_error", "9999", "tokens")
 

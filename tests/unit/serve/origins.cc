@@ -3,7 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include "tools/serve/http_server.h"
+
 using namespace mkc;
+
+TEST_CASE("an IPv6 address has brackets in a URL") {
+  CHECK(url_of("::1", 80) == "http://[::1]:80");
+  CHECK(url_of("127.0.0.1", 8000) == "http://127.0.0.1:8000");
+}
 
 TEST_CASE("an origin is a scheme and a host with an optional port, as browsers send it") {
   for (const char* good : {"*", "null", "https://app.example", "http://localhost:3000", "http://127.0.0.1",
