@@ -103,7 +103,7 @@ void check_names(const CLI::App& app, int argc, char** argv) {
   check_flags(*app.get_subcommand(*named), fmt::format("mkc {}", *named), arguments.subspan(at + 1));
 }
 
-void parse_arguments(CLI::App& app, int argc, char** argv) {
+void parse_arguments(CLI::App& app, int argc, const char* const* argv) {
   std::vector<std::string> texts;
   bool has_flags = true;
   for (const char* argument : std::span(argv, static_cast<size_t>(argc))) {

@@ -3,6 +3,7 @@
 #include "tools/c_api/guard.h"
 #include "tools/c_api/mkc.h"
 #include "tools/commands.h"
+#include "tools/flags.h"
 #include "tools/native.h"
 
 namespace mkc {
@@ -26,7 +27,7 @@ ModelRequest parse_model(int count, const char* const* arguments) {
   app.add_flag("--keep-activations", request.keep_activations);
   std::vector<const char*> argv{"mkc"};
   argv.insert(argv.end(), arguments, arguments + count);
-  app.parse(static_cast<int>(argv.size()), argv.data());
+  parse_arguments(app, static_cast<int>(argv.size()), argv.data());
   if (!request.options.target) request.options.target = kEmulator;
   if (!request.options.batch_invariant) request.options.batch_invariant = true;
   return request;
