@@ -51,6 +51,14 @@ std::string model_name(const std::string& model) {
   return name.empty() ? "model" : name;
 }
 
+// Returns -o, or the default name with this ending. Errors: those of check_output about the default name.
+Result<std::string> output_of(const CompileArguments& a, const char* ending) {
+  if (!a.output.empty()) return a.output;
+  std::string output = model_name(a.request.model) + ending;
+  MKC_TRY_STATUS(check_output(output, a.request));
+  return output;
+}
+
 void print_times(const Compilation& c) {
   double total = 0;
   for (const PassTime& t : c.times) {
@@ -124,14 +132,15 @@ Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& 
 }
 
 Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver& observer) {
-  const std::string output = a.output.empty() ? model_name(a.request.model) + ".cubin" : a.output;
   const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
   if (!assembler.ok()) {
-    // PTX is written instead, unless --emit, --assembler or `-o -` was given. A driver can compile PTX.
-    if (!a.emit.empty() || !a.assembler.empty() || a.output == "-") return assembler.error();
+    // PTX is written instead, unless --emit, --assembler or -o was given. A driver can compile PTX.
+    if (!a.emit.empty() || !a.assembler.empty() || !a.output.empty()) return assembler.error();
+    MKC_TRY(name, output_of(a, ".ptx"));
     print_err("{}\nno cubin was made\n", assembler.error().message);
-    return emit_code(a, c, observer, std::filesystem::path(output).replace_extension(".ptx").string());
+    return emit_code(a, c, observer, name);
   }
+  MKC_TRY(output, output_of(a, ".cubin"));
   // A cached cubin would run no passes, so --print-after bypasses the cache.
   const Cache cache = a.no_cache || !a.print_after.empty() ? Cache{} : default_cache();
   const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), cache, observer);
@@ -142,7 +151,7 @@ Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver&
 
 // Writes the shared object of a processor's target.
 Status emit_shared_object(const CompileArguments& a, Compilation& c, const PassObserver& observer) {
-  const std::string output = a.output.empty() ? model_name(a.request.model) + ".so" : a.output;
+  MKC_TRY(output, output_of(a, ".so"));
   const Cache cache = a.no_cache || !a.print_after.empty() ? Cache{} : default_cache();
   const Result<BuiltCubin> object = build_shared_object(c, cache, observer);
   if (!object.ok()) return object.error();

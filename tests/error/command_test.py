@@ -94,8 +94,19 @@ class CommandTest(Command):
         self.assertEqual(code, 0, err)
         self.assertIn("no cubin was made\n", err)
         self.assertIn(b"mk_kernel", (self.dir / "qwen3.ptx").read_bytes())
-        self.refuses("MKC_ASSEMBLER none: error: cannot be started: No such file or directory", "compile", FIXTURE,
-                     "--emit", "cubin", **hidden)
+        os.remove(self.dir / "qwen3.ptx")
+        for named in (("--emit", "cubin"), ("-o", "a.cubin"), ("-o", "-")):
+            self.refuses("MKC_ASSEMBLER none: error: cannot be started: No such file or directory", "compile", FIXTURE, *named, **hidden)
+        self.assertEqual(list(self.dir.glob("*.ptx")), [])
+
+    def test_default_names_are_checked_before_any_work(self):
+        hidden = {"MKC_ASSEMBLER": str(self.dir / "none")}
+        for target, ending in (("sm_90a", "ptx"), ("x86-64-v3", "so")):
+            (self.dir / f"qwen3.{ending}").mkdir()
+            code, _, err = self.mkc("compile", FIXTURE, "--target", target, "--print-after", "ops", **hidden)
+            self.assertEqual(code, 1)
+            self.assertIn(f"qwen3.{ending}: error: cannot write: Is a directory\n", err)
+            self.assertNotIn("// after", err)
 
     # These tests run commands that fail.
 

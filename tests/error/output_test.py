@@ -98,7 +98,7 @@ class OutputTest(Command):
         shutil.copytree(TINY, long)
         lines = [self.mkc(*a) for a in self.printing() if "--json" not in a and "--emit" not in a]
         lines += [self.mkc(command, "--help") for command in COMMANDS]
-        lines += [self.mkc("explain", "long"), self.mkc("compile", "long", "-o", "a.cubin"),
+        lines += [self.mkc("explain", "long"), self.mkc("compile", "long"),
                   self.mkc("explain", ROOT / "tools" / "bench" / "configs" / "qwen3-0.6b"),
                   self.mkc("compile", ROOT / "tools" / "bench" / "configs" / "qwen3-0.6b", "--emit", "ptx", "-o", "b.ptx")]
         for code, out, err in lines:
