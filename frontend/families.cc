@@ -60,6 +60,13 @@ Result<Family> checked(Family family, const Document& config, const Node& key) {
 
 }  // namespace
 
+bool is_builtin(const Family& family) {
+  const Source& source = family.document.source;
+  return std::ranges::any_of(builtin_families(), [&](const BuiltinFamily& known) {
+    return known.path == source.path && known.text == source.text;
+  });
+}
+
 Result<Family> find_family(const Document& config, const std::string& models_dir) {
   MKC_TRY(key, deciding_key(config));
   MKC_TRY(sources, family_sources(models_dir));

@@ -13,6 +13,7 @@ struct BuiltinFamily {
   const char* text;
 };
 std::span<const BuiltinFamily> builtin_families();  // generated from models/*.yaml
+bool is_builtin(const Family& family);              // by its path and text
 
 // Returns the family that lists the config's first architecture. A config without architectures is matched by
 // its model_type. Errors: a config that names neither, no family for it, a model_type of another family.

@@ -310,11 +310,8 @@ std::string schedule_yaml(const CompileRequest& request) {
 
 std::string resolved_yaml(const CompileRequest& request) {
   const std::string& family = request.family.document.source.path;
-  const auto builtin = builtin_families();
-  const bool is_builtin =
-      std::any_of(builtin.begin(), builtin.end(), [&](const auto& known) { return known.path == family; });
   std::string out = fmt::format("checkpoint: {}\n", quoted(request.checkpoint));
-  out += fmt::format("{}: {}\n", is_builtin ? "# family" : "family", quoted(family));
+  out += fmt::format("{}: {}\n", is_builtin(request.family) ? "# family" : "family", quoted(family));
   out += fmt::format("target: {}\n", quoted(request.target));
   out += fmt::format("limits: {{tokens: {}, requests: {}, context: {}}}\n", request.max_tokens,
                      request.max_requests, request.context);

@@ -9,8 +9,10 @@
 #include <fstream>
 #include <vector>
 
+#include "frontend/families.h"
 #include "runtime/base/file.h"
 #include "runtime/base/file_kind.h"
+#include "runtime/base/outputs.h"
 #include "tools/hub_cache.h"
 
 namespace mkc {
@@ -77,35 +79,32 @@ Result<std::string> find_in_directory(const fs::path& directory) {
   return fault(directory, "has no config.json" + (weights.empty() ? "" : ", but " + weights));
 }
 
-// Tells whether a file may belong to a checkpoint. mkc may write other files into the checkpoint's directory.
-bool is_of_checkpoints(const fs::path& file) {
-  static constexpr std::array kEndings = {".json", ".safetensors", ".model", ".txt", ".bin",
-                                          ".gguf", ".jinja",       ".md",    ".yaml"};
-  return std::find(kEndings.begin(), kEndings.end(), file.extension()) != kEndings.end();
+// Returns the files that the model is read from.
+std::vector<std::string> sources_of(const ModelRequest& model) {
+  std::vector<std::string> sources{model.model, model.machine, model.options.family.value_or("")};
+  std::error_code failed;
+  for (const fs::directory_entry& file :
+       fs::directory_iterator(model.options.models_dir.value_or(""), failed))
+    if (file.path().extension() == ".yaml") sources.push_back(file.path().string());
+  const Result<std::string> found = find_model(model.model);
+  if (!found.ok()) return sources;
+  const Result<CompileRequest> request = read_request(found.value(), model.options);
+  if (!request.ok()) return sources;
+  if (!is_builtin(request.value().family)) sources.push_back(request.value().family.document.source.path);
+  for (std::string& file : mkrt::checkpoint_files(request.value().checkpoint))
+    sources.push_back(std::move(file));
+  return sources;
 }
 
 }  // namespace
 
 Status check_output(const std::string& path, const ModelRequest& model,
                     const std::vector<std::string>& inputs) {
-  std::error_code failed;
   if (path.empty() || path == "-") return {};
   MKC_TRY_STATUS(mkrt::check_writable(path));
-  if (!fs::is_regular_file(path, failed)) return {};
-  std::vector<fs::path> sources{model.model};
-  if (const Result<std::string> found = find_model(model.model); found.ok())
-    if (const Result<CompileRequest> request = read_request(found.value(), model.options); request.ok())
-      for (const fs::directory_entry& file : fs::directory_iterator(request.value().checkpoint, failed))
-        if (is_of_checkpoints(file.path())) sources.push_back(file.path());
-  const auto is_output = [&](const fs::path& source) {
-    return fs::is_regular_file(source, failed) && fs::equivalent(path, source, failed);
-  };
-  for (const fs::path& source : sources)
-    if (is_output(source))
-      return fault(path, fmt::format("would overwrite {}, which the model is read from", source.string()));
-  for (const std::string& input : inputs)
-    if (is_output(input)) return fault(path, fmt::format("would overwrite {}, which is read", input));
-  return {};
+  if (mkrt::is_absent(path)) return {};
+  MKC_TRY_STATUS(mkrt::check_kept(path, sources_of(model), "the model is read from"));
+  return mkrt::check_kept(path, inputs, "is read");
 }
 
 Result<std::string> find_model(const std::string& path) {

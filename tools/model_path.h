@@ -16,9 +16,9 @@ namespace mkc {
 // not in the cache is an error that names the folder of the cache.
 Result<std::string> find_model(const std::string& path);
 
-// Refuses an output path that cannot be written, and one that is a file of the model: its model.yaml, or a
-// checkpoint file in its directory. Further `inputs` of the command, and links to any of these files, are
-// refused, too. A model that cannot be read is no error here.
+// Refuses an output path that cannot be written, and one that is a file of the model: its model.yaml, a
+// checkpoint file in its directory, a family file or the machine's. Further `inputs` of the command, and
+// links to any of these files, are refused, too. A model that cannot be read is no error here.
 Status check_output(const std::string& path, const ModelRequest& model,
                     const std::vector<std::string>& inputs = {});
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runtime/base/outputs.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/model_path.h"
@@ -120,6 +121,7 @@ Status run_prompt_or_batch(RunArguments a) {
   const std::vector<std::string> inputs{a.request.model, a.batch_file.value_or("")};
   for (const std::string& output : {a.logits_out, a.trace})
     MKC_TRY_STATUS(check_output(output, source, inputs));
+  MKC_TRY_STATUS(mkrt::check_apart(a.trace, a.logits_out));
   MKC_TRY(loaded, load(a));
   const uint64_t requests = prepared.source.is_stream() ? UINT32_MAX : prepared.source.lines().size();
   MKC_TRY(session, open_session(a, loaded, requests));

@@ -181,9 +181,29 @@ class OutputTest(Command):
         self.assertEqual(self.mkc("compile", "model", "--target", "x86-64", "-o", "m.so")[0], 0)
         self.refuses("m.so: error: would overwrite m.so, which is read\n", "run", "m.so", "--checkpoint", "model", "--prompt-ids", 1,
                      "--logits-out", "m.so")
+        mkrun = MKC.parent / "mkrun"
+        for output in ("m.so", "model/config.json", "hard"):
+            for flag in ("--logits-out", "--trace"):
+                self.refuses(f"{output}: error: would overwrite ", "m.so", "--checkpoint", "model", "--prompt-ids", 1, flag, output, program=mkrun)
+        for output in ("same", "./same"):  # The file comes to be between both.
+            for name, program, command in (("mkc", MKC, run), ("mkrun", mkrun, ("m.so", "--prompt-ids", 1))):
+                self.refuses(f"{output}: error: would overwrite same, which is written, too\n", *command, "--logits-out", "same", "--trace",
+                             output, program=program)
+            (self.dir / "same").touch()
         # Files that mkc made beside the checkpoint are overwritten.
         for _ in range(2):
             self.assertEqual(self.mkc("compile", "model", "--emit", "ptx", "-o", "model/a.ptx")[0], 0)
+
+    def test_families_and_machines_are_never_overwritten(self):
+        (self.dir / "families").mkdir()
+        shutil.copy(ROOT / "models" / "qwen3.yaml", self.dir / "families")
+        shutil.copy(ROOT / "models" / "qwen3.yaml", self.dir / "f.yaml")
+        (self.dir / "m.json").write_bytes((ROOT / "scheduler" / "machine" / "h100.json").read_bytes())
+        (self.dir / "model.yaml").write_text(f"checkpoint: {json.dumps(str(FIXTURE))}\nfamily: f.yaml\n")
+        for output, *given in (("f.yaml", FIXTURE, "--family", "f.yaml"), ("families/qwen3.yaml", FIXTURE, "--models-dir", "families"),
+                               ("m.json", FIXTURE, "--machine", "m.json"), ("f.yaml", "model.yaml")):
+            self.refuses(f"{output}: error: would overwrite {output}, which the model is read from\n", "compile", *given, "--emit", "ops", "-o",
+                         output)
 
     def test_outputs_that_cannot_be_written_are_refused_before_any_work(self):
         """The checkpoint is broken, and nobody reads it before the output's fault is known."""

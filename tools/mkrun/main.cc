@@ -11,6 +11,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/npy.h"
+#include "runtime/base/outputs.h"
 #include "runtime/session/pages.h"
 #include "runtime/session/session.h"
 #include "tools/manual/completions.h"
@@ -214,9 +215,21 @@ Result<std::unique_ptr<Device>> open_device(const Arguments& a, const Manifest& 
   return open_processor();
 }
 
+// Refuses outputs that cannot be written, and those that are one file or a file that is read.
+Status check_outputs(const Arguments& a) {
+  std::vector<std::string> inputs{a.artefact};
+  if (!a.checkpoint.empty())
+    for (std::string& file : checkpoint_files(a.checkpoint)) inputs.push_back(std::move(file));
+  for (const std::string& output : {a.logits_out, a.trace}) {
+    if (output.empty()) continue;
+    if (Status status = check_writable(output); !status.ok()) return status;
+    if (Status status = check_kept(output, inputs, "is read"); !status.ok()) return status;
+  }
+  return check_apart(a.trace, a.logits_out);
+}
+
 Status work(const Arguments& a) {
-  for (const std::string& output : {a.logits_out, a.trace})
-    if (Status status = output.empty() ? Status() : check_writable(output); !status.ok()) return status;
+  if (Status status = check_outputs(a); !status.ok()) return status;
   const Result<Artefact> artefact = load_artefact(a.artefact, a.seal);
   if (!artefact.ok()) return artefact.error();
   const Result<std::unique_ptr<Device>> device = open_device(a, artefact.value().manifest);
