@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -66,8 +67,35 @@ mode_t mask_of_process() {
   return 077;
 }
 
+namespace fs = std::filesystem;
+
+constexpr const char* kOwnDescriptors = "/proc/self/fd";
+constexpr int kMaxLinks = 40;       // as many as Linux follows
+constexpr size_t kMaxPrefix = 100;  // bytes of a name that its temporary file's name begins with
+
+// Returns the folder of the path, without links.
+fs::path folder_of(const fs::path& path) {
+  std::error_code failed;
+  return fs::canonical(path.has_parent_path() ? path.parent_path() : ".", failed);
+}
+
+// Tells whether a path is the link of a process's open descriptor, in /proc/PID/fd or /proc/PID/task/TID/fd.
+bool is_descriptor(const fs::path& path) {
+  const std::string folder = folder_of(path).string();
+  return folder.starts_with("/proc/") && folder.ends_with("/fd");
+}
+
+// Opens a file whose bytes replace none. A descriptor of this process keeps its position.
+int open_in_place(const std::string& path) {
+  std::error_code failed;
+  if (!is_descriptor(path)) return open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (folder_of(path) != fs::canonical(kOwnDescriptors, failed))
+    return open(path.c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC);
+  return fcntl(std::atoi(fs::path(path).filename().c_str()), F_DUPFD_CLOEXEC, 0);
+}
+
 Status write_in_place(const std::string& path, std::span<const std::byte> bytes) {
-  const Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const Descriptor file(open_in_place(path));
   if (file.number < 0) return system_error(path, "cannot write", errno);
   int failed = put_all(bytes, [&](auto left) { return write(file.number, left.data(), left.size()); });
   if (failed == 0) failed = sync_file(file.number);
@@ -110,6 +138,22 @@ Result<std::string> read_text(const std::string& path, size_t max) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+std::string behind_links(const std::string& path) {
+  fs::path at = path;
+  std::error_code failed;
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(fs::symlink_status(at, failed)) && !is_descriptor(at); ++i)
+    at = at.parent_path() / fs::read_symlink(at, failed);
+  return at.string();
+}
+
+std::string temporary_beside(const std::string& path) {
+  const size_t begin = path.rfind('/') + 1;  // 0 without a slash
+  size_t end = std::min(path.size(), begin + kMaxPrefix);
+  const auto cuts_character = [&] { return (static_cast<unsigned char>(path[end]) & 0xC0) == 0x80; };
+  while (end < path.size() && end > begin && cuts_character()) --end;
+  return path.substr(0, end) + ".XXXXXX";
+}
+
 struct FileWriter::File {
   std::string path;  // of the temporary file
   Descriptor descriptor;
@@ -117,7 +161,7 @@ struct FileWriter::File {
   bool renamed = false;
 
   explicit File(const std::string& beside)
-      : path(beside + ".XXXXXX"), descriptor(mkostemp(path.data(), O_CLOEXEC)), noted(path) {}
+      : path(temporary_beside(beside)), descriptor(mkostemp(path.data(), O_CLOEXEC)), noted(path) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() {
@@ -159,9 +203,12 @@ Status FileWriter::sync() const {
 }
 
 Status FileWriter::commit(mode_t mode) {
+  return commit_exactly(mode & ~mask_of_process());
+}
+
+Status FileWriter::commit_exactly(mode_t mode) {
   if (!created_.ok()) return created_;
-  if (fchmod(file_->descriptor.number, mode & ~mask_of_process()) != 0 ||
-      rename(file_->path.c_str(), path_.c_str()) != 0)
+  if (fchmod(file_->descriptor.number, mode) != 0 || rename(file_->path.c_str(), path_.c_str()) != 0)
     return system_error(path_, "cannot write", errno);
   file_->renamed = true;
   return {};
@@ -169,11 +216,14 @@ Status FileWriter::commit(mode_t mode) {
 
 Status write_file(const std::string& path, std::span<const std::byte> bytes) {
   struct stat there;
-  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes);
-  FileWriter file(path);
+  const std::string target = behind_links(path);
+  const bool exists = stat(target.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT) return system_error(path, "cannot create", errno);
+  if (exists && (!S_ISREG(there.st_mode) || is_descriptor(target))) return write_in_place(target, bytes);
+  FileWriter file(target);
   if (Status status = file.write(bytes, 0); !status.ok()) return status;
   if (Status status = file.sync(); !status.ok()) return status;
-  return file.commit();
+  return exists ? file.commit_exactly(there.st_mode & 0777) : file.commit();
 }
 
 bool is_absent(const std::string& path) {
@@ -183,11 +233,13 @@ bool is_absent(const std::string& path) {
 
 Status check_writable(const std::string& path) {
   struct stat there;
-  const bool exists = stat(path.c_str(), &there) == 0;
+  const std::string target = behind_links(path);
+  const bool exists = stat(target.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT) return system_error(path, "cannot create", errno);
   if (exists && S_ISDIR(there.st_mode)) return system_error(path, "cannot write", EISDIR);
-  if (exists && !S_ISREG(there.st_mode)) return {};
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? "." : path.substr(0, slash) + "/.";
+  if (exists && (!S_ISREG(there.st_mode) || is_descriptor(target))) return {};
+  const size_t slash = target.rfind('/');
+  const std::string folder = slash == target.npos ? "." : target.substr(0, slash) + "/.";
   return access(folder.c_str(), W_OK | X_OK) == 0 ? Status()
                                                   : Status(system_error(path, "cannot create", errno));
 }

@@ -49,6 +49,13 @@ void advise_large_pages(const MappedFile& file);
 // Returns the whole text of a small file. Errors: those of map_file; the file has more than `max` bytes.
 Result<std::string> read_text(const std::string& path, size_t max);
 
+// Returns the path that `path` leads to by links, whether or not it exists. An open descriptor's link, such
+// as /proc/self/fd/1 behind /dev/stdout, is returned itself.
+std::string behind_links(const std::string& path);
+
+// Returns a template for mkostemp() or mkdtemp(): a short name in the folder of `path`.
+std::string temporary_beside(const std::string& path);
+
 // FileWriter writes a temporary file next to `path`, and commit() renames it to `path`. Nothing is left
 // without commit(), also when a signal ends the process (runtime/base/temporaries.h).
 class FileWriter {
@@ -69,6 +76,8 @@ class FileWriter {
   Status sync() const;
   // Gives the file its name, and those permissions of `mode` that the process's mask leaves.
   Status commit(mode_t mode = 0666);
+  // Gives the file its name and exactly these permissions.
+  Status commit_exactly(mode_t mode);
 
  private:
   struct File;
@@ -78,18 +87,18 @@ class FileWriter {
   Status created_;
 };
 
-// Writes a temporary file next to `path` and renames it, so that no reader sees half a file. A link to a file
-// is replaced by the file.
+// Writes a temporary file and renames it, so that no reader sees half a file. A file that was there leaves
+// its permissions to the new one. A link stays, and the path that it leads to is written.
 //
-// An existing path that is no regular file, such as a device or a pipe, stays and gets the bytes. Errors:
-// what the system reports; a failed write makes no new file.
+// An open descriptor behind a link, a device or a pipe stays and gets the bytes. Errors: what the system
+// reports; a failed write makes no new file.
 Status write_file(const std::string& path, std::span<const std::byte> bytes);
 
 // Tells whether nothing has this path. The reader of a path that cannot be followed reports the error.
 bool is_absent(const std::string& path);
 
 // Tells, before the bytes are there, whether write_file() could make the file. Errors: the path is a
-// directory; its folder does not exist or takes no files.
+// directory or cannot be followed; its folder does not exist or takes no files.
 Status check_writable(const std::string& path);
 
 }  // namespace mkrt

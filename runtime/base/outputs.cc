@@ -6,6 +6,8 @@
 #include <array>
 #include <filesystem>
 
+#include "runtime/base/file.h"
+
 namespace mkrt {
 namespace {
 
@@ -42,8 +44,9 @@ Status check_kept(const std::string& output, std::span<const std::string> files,
 Status check_apart(const std::string& output, const std::string& other) {
   std::error_code failed;
   if (output.empty() || other.empty()) return {};
-  const bool absent = !fs::exists(output, failed) && !fs::exists(other, failed) &&
-                      fs::weakly_canonical(output, failed) == fs::weakly_canonical(other, failed);
+  const bool absent =
+      !fs::exists(output, failed) && !fs::exists(other, failed) &&
+      fs::weakly_canonical(behind_links(output), failed) == fs::weakly_canonical(behind_links(other), failed);
   if (absent || are_one_file(output, other)) return overwrites(output, other, "is written, too");
   return {};
 }

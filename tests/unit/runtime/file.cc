@@ -60,14 +60,68 @@ TEST_CASE("paths that cannot be written are known before the bytes are") {
   CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
 }
 
-TEST_CASE("a link to a file gives way to the file") {
+TEST_CASE("a link stays a link, and the path that it leads to is written") {
   const test::TempDir dir;
-  const std::string target = dir.write("target", "kept"), link = dir.path + "/link";
-  fs::create_symlink(target, link);
-  REQUIRE(write_text(link, "new").ok());
-  CHECK(fs::symlink_status(link).type() == fs::file_type::regular);
-  CHECK(contents(link) == "new");
-  CHECK(contents(target) == "kept");
+  const std::string target = dir.write("target", "before"), link = dir.path + "/link";
+  fs::create_symlink("target", link);
+  fs::create_symlink("link", dir.path + "/second");
+  for (const std::string& text : {"new", "newer"}) {  // the link dangles at first
+    if (text == "new") fs::remove(target);
+    CHECK(check_writable(dir.path + "/second").ok());
+    REQUIRE(write_text(dir.path + "/second", text).ok());
+    CHECK(fs::is_symlink(link));
+    CHECK(fs::is_symlink(dir.path + "/second"));
+    CHECK(contents(target) == text);
+  }
+  CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 3);
+
+  fs::create_symlink("round", dir.path + "/round");
+  for (const Status& status : {check_writable(dir.path + "/round"), write_text(dir.path + "/round", "x")}) {
+    REQUIRE(!status.ok());
+    CHECK(dir.without_path(status.error().message) ==
+          "round: error: cannot create: Too many levels of symbolic links");
+  }
+}
+
+TEST_CASE("an open descriptor gets the bytes at its position, by its name and by a link") {
+  const test::TempDir dir;
+  const std::string path = dir.write("out", "");
+  const int out = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const std::string number = fmt::format("/proc/self/fd/{}", out), link = dir.path + "/link";
+  fs::create_symlink(number, link);
+  for (const std::string& name : {number, fmt::format("/dev/fd/{}", out), link}) {
+    CHECK(check_writable(name).ok());
+    REQUIRE(write_text(name, "text ").ok());
+  }
+  CHECK(fs::is_symlink(link));
+  CHECK(contents(path) == "text text text ");
+  close(out);
+}
+
+TEST_CASE("a file leaves its permissions to the one that replaces it") {
+  const test::TempDir dir;
+  const std::string path = dir.write("out", "before");
+  for (const fs::perms permissions : {fs::perms(0600), fs::perms(0666)}) {
+    fs::permissions(path, permissions);
+    REQUIRE(write_text(path, "new").ok());
+    CHECK(fs::status(path).permissions() == permissions);
+  }
+}
+
+TEST_CASE("names of all lengths that the system takes are written, and others are refused at once") {
+  const test::TempDir dir;
+  for (const std::string& letter : {"x", "\u00e4"}) {
+    std::string name;
+    while (name.size() + letter.size() <= 255) name += letter;
+    CHECK(write_text(dir.path + "/" + name, "x").ok());
+    CHECK(contents(dir.path + "/" + name) == "x");
+  }
+  CHECK(dir.without_path(temporary_beside(dir.path + "/x" + std::string(250, 'y'))) ==
+        "x" + std::string(99, 'y') + ".XXXXXX");
+  CHECK(temporary_beside("short") == "short.XXXXXX");
+  const Status status = check_writable(dir.path + "/" + std::string(256, 'x'));
+  REQUIRE(!status.ok());
+  CHECK(status.error().message.ends_with("cannot create: File name too long"));
 }
 
 TEST_CASE(
