@@ -80,6 +80,8 @@ class OutputTest(Command):
             self.assertEqual((code, out), (1, b""))
             self.assertRegex(err, f"^{flag}: Value .*{expected}")
         self.assertEqual(self.mkc("compile", FIXTURE, "--target", "x86-64", "-o", "m.so")[0], 0)
+        self.refuses("m.so: error: is not traced, expected one of mkc compile --trace\n", "m.so", "--prompt-ids", 1, "--trace", "t.json",
+                     program=mkrun)
         with open("/dev/full", "w") as full:
             done = subprocess.run([mkrun, self.dir / "m.so"], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (1, b"mkrun: error: cannot write to standard output\n"))

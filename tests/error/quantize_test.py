@@ -76,6 +76,21 @@ class QuantizeTest(Command):
                 self.assertIn(f"{Q_PROJ:<52} {'[128, 128]':>16}  {form:<9} relative error {math.sqrt(errors / squares):.5f}", out)
                 self.drop_out()
 
+    def test_output_behind_links(self):
+        """The first link dangles, and the second leads to an empty directory."""
+        model, long = self.checkpoint(), "x" * 255
+        (self.dir / "empty").mkdir()
+        os.symlink("new", self.dir / "to-new")
+        os.symlink("empty", self.dir / "to-empty")
+        for output, folder in (("to-new", "new"), ("to-empty/", "empty"), (long, long)):
+            code, _, err = self.mkc("quantize", model, "-o", output, "--format", "fp8")
+            self.assertEqual(code, 0, err)
+            self.assertTrue((self.dir / folder / "model.safetensors").exists())
+        self.assertTrue((self.dir / "to-new").is_symlink() and (self.dir / "to-empty").is_symlink())
+        code, out, err = self.mkc("quantize", model, "-o", ".", "--format", "fp8", cwd=self.dir / "model")
+        self.assertEqual((code, out, err), (1, b"", ".: error: is the working directory, expected a new or another directory\n"))
+        self.refuses(f"{long}y: error: cannot create: File name too long\n", "quantize", model, "-o", long + "y", "--format", "fp8")
+
     def drop_out(self):
         for path in (self.dir / "out").iterdir():
             path.unlink()

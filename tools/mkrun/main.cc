@@ -232,6 +232,8 @@ Status work(const Arguments& a) {
   if (Status status = check_outputs(a); !status.ok()) return status;
   const Result<Artefact> artefact = load_artefact(a.artefact, a.seal);
   if (!artefact.ok()) return artefact.error();
+  if (!a.trace.empty() && !artefact.value().manifest.traced)
+    return Error{fmt::format("{}: error: is not traced, expected one of mkc compile --trace", a.artefact)};
   const Result<std::unique_ptr<Device>> device = open_device(a, artefact.value().manifest);
   if (!device.ok()) return device.error();
   Result<Session> session = open(a, artefact.value(), *device.value());

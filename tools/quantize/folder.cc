@@ -70,12 +70,16 @@ const std::string& OutputFolder::path() const {
 
 Result<OutputFolder> OutputFolder::create(const std::string& path) {
   std::error_code failed;
-  const std::string to = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
+  const std::string given = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
+  const std::string to = fs::weakly_canonical(mkrt::behind_links(given), failed).string();
+  if (failed) return folder_fault(given, "cannot create: " + failed.message());
+  if (fs::equivalent(to, ".", failed))
+    return folder_fault(given, "is the working directory, expected a new or another directory");
   if (fs::exists(to, failed) && !(fs::is_directory(to, failed) && fs::is_empty(to, failed)))
-    return folder_fault(to, "exists, expected a new or an empty directory");
-  std::string folder = to + ".XXXXXX";
+    return folder_fault(given, "exists, expected a new or an empty directory");
+  std::string folder = mkrt::temporary_beside(to);
   if (mkdtemp(folder.data()) == nullptr)
-    return folder_fault(to, fmt::format("cannot create: {}", std::strerror(errno)));
+    return folder_fault(given, fmt::format("cannot create: {}", std::strerror(errno)));
   fs::permissions(folder, fs::perms(0755), failed);
   return OutputFolder(std::make_unique<State>(to, folder));
 }

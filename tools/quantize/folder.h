@@ -10,11 +10,12 @@
 
 namespace mkc::quantize {
 
-// OutputFolder is a new folder beside `path`. commit() renames it to `path`. Nothing is left without
-// commit(), also when a signal ends the process.
+// OutputFolder is a new folder beside `path`. commit() renames it to `path`, or to what `path` leads to by
+// links. Nothing is left without commit(), also when a signal ends the process.
 class OutputFolder {
  public:
-  // Errors: `path` is no empty directory but exists; the new folder could not be made.
+  // Errors: `path` is no empty directory but exists, or is the working directory; the new folder could not be
+  // made.
   static mkrt::Result<OutputFolder> create(const std::string& path);
   OutputFolder(OutputFolder&&) noexcept;
   OutputFolder& operator=(OutputFolder&&) noexcept;
