@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -77,7 +78,7 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
     summary["checkpoint"] = c.request.checkpoint;
     if (summary.contains("cubin_bytes") || summary.contains("code_bytes")) summary["cached"] = cached;
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
-    return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");
+    return put_text("-", summary.dump(2) + "\n");
   }
   if (const std::string fault = why_no_room(summary["weight_bytes"].get<uint64_t>(), "weights",
                                             c.machine.memory_bytes, c.machine.name);
@@ -167,7 +168,19 @@ std::string last_pass(const std::string& emit, bool searches) {
   return "";
 }
 
+// Refuses --json where there is no summary, and where the output itself takes standard output.
+Status check_json(const CompileArguments& a) {
+  static constexpr std::array kSummarised = {"", "ptx", "cubin", "so"};
+  if (!a.json) return {};
+  if (std::ranges::count(kSummarised, a.emit) == 0)
+    return Error{fmt::format("--json: error: --emit {} has no summary, expected ptx, cubin or so", a.emit)};
+  if (a.emit == "ptx" && a.output.empty())
+    return Error{"--json: error: --emit ptx takes standard output, expected -o FILE"};
+  return check_is_file("-o", a.output, "--json");
+}
+
 Status compile(const CompileArguments& a) {
+  MKC_TRY_STATUS(check_json(a));
   if (Status status = check_output(a.output, a.request); !status.ok()) return status;
   for (const std::string& name : a.print_after)
     if (name != "all" &&
@@ -241,7 +254,7 @@ void add_compile(CLI::App& app, Action& action) {
       ->type_name("FILE");
   command->add_flag("--no-cache", a->no_cache, "neither look for the cubin in the cache nor keep it there");
   command->add_flag("--time-passes", a->time_passes, "print the time of each pass to standard error");
-  command->add_flag("--json", a->json, "print a summary to standard output");
+  command->add_flag("--json", a->json, "print a summary of ptx, cubin or so to standard output");
   command->callback([a, &action] { action = [a] { return compile(*a); }; });
 }
 

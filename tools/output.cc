@@ -68,6 +68,11 @@ Status put_out(const std::string& path, std::span<const std::byte> bytes, bool t
   return {};
 }
 
+Status check_is_file(const char* flag, const std::string& path, const char* taker) {
+  if (path != "-") return {};
+  return Error{fmt::format("{} -: error: {} takes standard output, expected a file", flag, taker)};
+}
+
 void reserve_standard_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
     if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // open() takes the lowest free number

@@ -47,6 +47,9 @@ void print_error(const std::string& message);
 // closed; a terminal, if the bytes are not text.
 Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text);
 
+// Refuses "-" as the file of a flag where something else, such as "--json", takes standard output.
+Status check_is_file(const char* flag, const std::string& path, const char* taker = "the result");
+
 // Opens /dev/null for each of the descriptors 0 to 2 that is closed, so that no later file gets their
 // numbers.
 void reserve_standard_streams();

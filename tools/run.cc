@@ -114,6 +114,8 @@ Status run_lines(const RunArguments& a, Prepared& p, Loaded& loaded, mkrt::Sessi
 
 Status run_prompt_or_batch(RunArguments a) {
   if (Status status = check_run(a); !status.ok()) return status;
+  MKC_TRY_STATUS(check_is_file("--logits-out", a.logits_out));
+  MKC_TRY_STATUS(check_is_file("--trace", a.trace));
   MKC_TRY_STATUS(find_models(a));
   MKC_TRY(prepared, prepare(a));
   ModelRequest source = a.request;

@@ -57,6 +57,7 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
 }
 
 Status run_simulation(const SimulateCommand& options) {
+  MKC_TRY_STATUS(check_is_file("--trace", options.trace));
   if (Status status = check_output(options.trace, options.step.model); !status.ok()) return status;
   SimulateOptions how = {
       .stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead, .fused = !options.no_fusion};

@@ -39,6 +39,7 @@ void print_purposes_json(const SimulatedStep& step, const mkrt::Trace& trace,
 }
 
 Status run_trace(const TraceCommand& o) {
+  MKC_TRY_STATUS(check_is_file("-o", o.output));
   if (Status status = check_output(o.output, o.model, {o.file}); !status.ok()) return status;
   const Result<TracedStep> traced = traced_step(o.model, o.file);
   if (!traced.ok()) return traced.error();

@@ -151,6 +151,23 @@ class OutputTest(Command):
         code, out, err = self.mkc("trace", FIXTURE, "t.json", "--json")
         self.assertEqual((code, json.loads(out)["model"]), (0, "qwen3"), err)
 
+    def test_standard_output_has_one_document(self):
+        self.assertEqual(self.mkc("compile", FIXTURE, "--target", "x86-64", "-o", "m.so")[0], 0)
+        taken = "takes standard output, expected a file\n"
+        for emit in ((), ("--emit", "ptx"), ("--target", "x86-64")):
+            self.refuses(f"-o -: error: --json {taken}", "compile", FIXTURE, *emit, "-o", "-", "--json")
+        self.refuses("--json: error: --emit ptx takes standard output, expected -o FILE\n", "compile", FIXTURE, "--emit", "ptx", "--json")
+        for emit in ("yaml", "ops", "tasks", "schedule", "dot", "llvm", "manifest"):
+            self.refuses(f"--json: error: --emit {emit} has no summary, expected ptx, cubin or so\n", "compile", FIXTURE, "--emit", emit,
+                         "--json", "-o", "f")
+        run = ("run", FIXTURE, "--device", "cpu", "--prompt-ids", 1)
+        for flag, *command in (("--trace", "simulate", FIXTURE), ("-o", "trace", FIXTURE, "raw.json"), ("--trace", *run), ("--logits-out", *run)):
+            for json_flag in ((), ("--json",)):
+                self.refuses(f"{flag} -: error: the result {taken}", *command, *json_flag, flag, "-")
+        for flag in ("--logits-out", "--trace"):
+            self.refuses("mkrun: error: the result takes standard output, expected a file in place of -\n", "m.so", "--prompt-ids", 1, flag,
+                         "-", program=MKC.parent / "mkrun")
+
     def test_the_assembler_is_printed(self):
         code, _, err = self.mkc("compile", FIXTURE, "-o", "a.cubin")
         if not (self.dir / "a.cubin").exists():

@@ -222,6 +222,8 @@ Status check_outputs(const Arguments& a) {
     for (std::string& file : checkpoint_files(a.checkpoint)) inputs.push_back(std::move(file));
   for (const std::string& output : {a.logits_out, a.trace}) {
     if (output.empty()) continue;
+    if (output == "-")
+      return Error{"mkrun: error: the result takes standard output, expected a file in place of -"};
     if (Status status = check_writable(output); !status.ok()) return status;
     if (Status status = check_kept(output, inputs, "is read"); !status.ok()) return status;
   }

@@ -37,7 +37,7 @@ Result<ReportedStep> reported_step(const ReportCommand& o) {
 
 Status run_report(const ReportCommand& o) {
   if (o.output.empty() && !o.json) return Error{"mkc: error: -o is required without --json"};
-  if (o.output == "-" && o.json) return Error{"-o -: error: --json takes standard output, expected a file"};
+  if (o.json) MKC_TRY_STATUS(check_is_file("-o", o.output, "--json"));
   if (Status status = check_output(o.output, o.step.model, {o.trace}); !status.ok()) return status;
   const Result<ReportedStep> reported = reported_step(o);
   if (!reported.ok()) return reported.error();
