@@ -174,8 +174,9 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    out += control ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
   }
   return out + "\"";
 }

@@ -80,7 +80,8 @@ void set_schedule(CompileRequest& request, const ModelOptions& options);
 Result<CompileRequest> read_request(const std::string& path, const ModelOptions& overrides = {});
 
 // Returns the text of a model.yaml that gives the same request again. Its comments hold the bound parameters.
-// Relative paths in it hold if the file is stored in the current directory.
+// Relative paths in it hold if the file is stored in the current directory. Bytes of names that are not UTF-8
+// are in the text, and no reader takes them.
 std::string resolved_yaml(const CompileRequest& request);
 
 // Returns the value of `schedule` in that file. Example:

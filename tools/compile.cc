@@ -8,8 +8,10 @@
 
 #include "codegen/nvptx.h"
 #include "codegen/shared_object.h"
+#include "frontend/families.h"
 #include "ir/dot.h"
 #include "ir/print.h"
+#include "runtime/base/file.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
@@ -20,6 +22,8 @@
 
 namespace mkc {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct CompileArguments {
   ModelRequest request;
@@ -39,15 +43,40 @@ std::string mkir_text(const Module& module) {
   return std::visit([](const auto& level) { return print(level); }, module);
 }
 
+// Returns a path that holds in a model.yaml: as it is if that is stored in the current directory, or
+// absolute.
+std::string path_in_yaml(const std::string& path, bool in_current_directory) {
+  std::error_code failed;
+  const fs::path at = in_current_directory ? fs::path(path) : fs::absolute(path, failed);
+  // The file's reader takes "link/.." for nothing.
+  const bool holds = fs::equivalent(at, at.lexically_normal(), failed);
+  return (holds ? at : fs::canonical(at, failed)).string();
+}
+
+// Returns the model.yaml to be written to `output`. Error: a name is not UTF-8.
+Result<std::string> model_yaml(CompileRequest request, const std::string& output) {
+  std::error_code failed;
+  const fs::path folder = fs::path(output).has_parent_path() ? fs::path(output).parent_path() : ".";
+  const bool here = !output.empty() && output != "-" && mkrt::behind_links(output) == output &&
+                    fs::equivalent(folder, ".", failed);
+  request.checkpoint = path_in_yaml(request.checkpoint, here);
+  std::string& family = request.family.document.source.path;
+  if (!is_builtin(request.family)) family = path_in_yaml(family, here);
+  std::string text = resolved_yaml(request);
+  if (Status status = check_text({output.empty() ? "-" : output, text}); !status.ok())
+    return Error{status.error().message + ", which --emit yaml cannot write"};
+  return text;
+}
+
 Status put_text(const std::string& output, const std::string& text) {
   return put_out(output.empty() ? "-" : output, std::as_bytes(std::span(text)), true);
 }
 
 // Returns the name of a model: "tiny" for "models/tiny/" and "tiny.yaml".
 std::string model_name(const std::string& model) {
-  std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  fs::path path = fs::path(model).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  path = std::filesystem::absolute(path).lexically_normal();
+  path = fs::absolute(path).lexically_normal();
   const std::string name = (path.extension() == ".yaml" ? path.stem() : path.filename()).string();
   return name.empty() ? "model" : name;
 }
@@ -90,7 +119,10 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
 
 // Writes output that needs no GPU code: yaml, dot, and the IR levels.
 Status emit_level(const CompileArguments& a, Compilation& c) {
-  if (a.emit == "yaml") return put_text(a.output, resolved_yaml(c.request));
+  if (a.emit == "yaml") {
+    MKC_TRY(yaml, model_yaml(c.request, a.output));
+    return put_text(a.output, yaml);
+  }
   if (a.emit == "dot") {
     const auto dot = [](const auto& level) -> std::string {
       if constexpr (requires { level.streams; })
@@ -179,8 +211,26 @@ Status check_json(const CompileArguments& a) {
   return check_is_file("-o", a.output, "--json");
 }
 
+// Refuses --emit yaml with flags that a model.yaml cannot hold. A search is for a machine, and its findings
+// are in the file.
+Status check_yaml(const CompileArguments& a) {
+  if (a.emit != "yaml") return {};
+  const ModelRequest& r = a.request;
+  const char* flag = r.mode == Mode::kTraced       ? "--trace"
+                     : r.mode != Mode::kMegakernel ? "--mode"
+                     : r.keep_activations          ? "--keep-activations"
+                     : !r.without.empty()          ? "--without"
+                     : r.search                    ? nullptr
+                     : !r.machine.empty()          ? "--machine"
+                     : r.ignore_measured           ? "--ignore-measured"
+                                                   : nullptr;
+  if (flag == nullptr) return {};
+  return Error{fmt::format("{}: error: a model.yaml cannot hold it: give it where --emit yaml is not", flag)};
+}
+
 Status compile(const CompileArguments& a) {
   MKC_TRY_STATUS(check_json(a));
+  MKC_TRY_STATUS(check_yaml(a));
   if (Status status = check_output(a.output, a.request); !status.ok()) return status;
   for (const std::string& name : a.print_after)
     if (name != "all" &&

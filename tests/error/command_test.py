@@ -3,6 +3,8 @@ Usage: command_test.py MKC ROOT
 """
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -43,6 +45,34 @@ class CommandTest(Command):
         code, out, err = self.mkc("compile", folder, "--emit", "yaml", "-o", "again.yaml")
         self.assertEqual(code, 0, err)
         self.assertEqual(self.mkc("compile", "again.yaml", "--emit", "schedule")[0], 0)
+
+    def test_a_model_yaml_gives_the_same_schedule_from_any_folder(self):
+        def schedule(model):
+            code, out, err = self.mkc("compile", model, "--emit", "schedule")
+            self.assertEqual(code, 0, err)
+            return re.sub(r'"(\\.|[^"\\])*"', '""', out.decode())
+        name = 'two\n\tlines "ä\x7f'
+        self.checkpoint().rename(self.dir / name)
+        (self.dir / "folder").mkdir()
+        shutil.copy(ROOT / "models" / "qwen3.yaml", self.dir / "f.yaml")
+        os.symlink("folder/target.yaml", self.dir / "link.yaml")
+        expected = schedule(name)
+        for output in ("y.yaml", "folder/y.yaml", "link.yaml"):
+            code, _, err = self.mkc("compile", name, "--family", "f.yaml", "--emit", "yaml", "-o", output)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(schedule(output), expected)
+        (self.dir / "folder" / "out.yaml").write_bytes(self.mkc("compile", name, "--emit", "yaml")[1])
+        self.assertEqual(schedule("folder/out.yaml"), expected)
+        bad = os.fsdecode(b"\xff")
+        shutil.copytree(FIXTURE, self.dir / bad)
+        code, out, err = self.mkc("compile", bad, "--emit", "yaml", "-o", "bad.yaml")
+        self.assertEqual((code, err), (1, "bad.yaml:1:14: error: byte 0xff is not valid UTF-8, which --emit yaml cannot write\n"))
+        self.assertFalse((self.dir / "bad.yaml").exists())
+
+    def test_a_model_yaml_drops_no_flags(self):
+        for flag, *value in (("--machine", "h100"), ("--without", "wgmma"), ("--mode", "kernels"), ("--trace",), ("--keep-activations",),
+                             ("--ignore-measured",)):
+            self.refuses(f"{flag}: error: a model.yaml cannot hold it", "compile", FIXTURE, flag, *value, "--emit", "yaml", "-o", "y.yaml")
 
     def test_batch_invariance_is_what_the_flag_says_or_else_the_model(self):
         def said(*arguments):

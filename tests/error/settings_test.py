@@ -149,7 +149,7 @@ class SettingsTest(Command):
         code, out, err = self.mkc("explain", model, "--target", "sm_89", "--machine", "rtx4090", "--max-tokens", 256,
                                   "--activations", "fp8")
         self.assertEqual((code, b"activations fp8 from 33 tokens on" in b" ".join(out.split())), (0, True), err)
-        code, out, err = self.mkc("compile", model, "--emit", "yaml", "--target", "sm_89", "--machine", "rtx4090",
+        code, out, err = self.mkc("compile", model, "--emit", "yaml", "--target", "sm_89",
                                   "--activations", "fp8", "--max-tokens", 256)
         self.assertEqual((code, b"activations: fp8" in out), (0, True), err)
 
