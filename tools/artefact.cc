@@ -14,6 +14,7 @@
 #include "runtime/artefact/seal.h"
 #include "tools/build_ids.h"
 #include "tools/certificate.h"
+#include "tools/output.h"
 #include "tools/summary.h"
 
 namespace mkc {
@@ -183,7 +184,7 @@ Result<BuiltCubin> build(Compilation& c, const std::string& assembler, const cha
   code.describe(summary, bytes);
   mkrt::Result<std::vector<std::byte>> sealed = mkrt::seal_cubin(std::move(bytes), build.manifest);
   if (!sealed.ok()) return sealed.error();
-  Kept kept{std::move(sealed.value()), summary.dump()};
+  Kept kept{std::move(sealed.value()), json_text(summary)};
   keep_cached(cache, key, kept);
   return BuiltCubin{std::move(kept.bytes), std::move(kept.summary)};
 }

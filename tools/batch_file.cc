@@ -17,6 +17,7 @@
 #include "tools/chat_messages.h"
 #include "tools/logit_bias.h"
 #include "tools/logprobs.h"
+#include "tools/output.h"
 #include "tools/serve/fields.h"
 #include "tools/token_text.h"
 
@@ -161,7 +162,7 @@ std::string answer(const Pending& pending, const mkrt::Outcome& outcome) {
   if (!outcome.samples.empty()) object["logprobs"] = logprobs_json(outcome.samples);
   if (pending.text) object["text"] = text_of(*pending.text, outcome.new_ids);
   // Error messages may quote bytes of a line that are not UTF-8.
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(object);
 }
 
 bool is_blank(std::string_view line) {

@@ -26,7 +26,8 @@ Status check(const std::string& path, bool json) {
   const Schedule* schedule = std::get_if<Schedule>(&module.value());
   if (!schedule) {
     if (json)
-      print_out("{}\n", nlohmann::ordered_json{{"file", path}, {"level", level_of(module.value())}}.dump(1));
+      print_out("{}\n",
+                json_text(nlohmann::ordered_json{{"file", path}, {"level", level_of(module.value())}}, 1));
     else
       print_out("{}: valid {}\n", path, level_of(module.value()));
     return {};
@@ -36,7 +37,7 @@ Status check(const std::string& path, bool json) {
   const std::string proved = to_string(proof.value(), *schedule);
   if (json)
     print_out("{}\n",
-              nlohmann::ordered_json{{"file", path}, {"level", "schedule"}, {"proof", proved}}.dump(1));
+              json_text(nlohmann::ordered_json{{"file", path}, {"level", "schedule"}, {"proof", proved}}, 1));
   else
     print_folded(2, "{}: valid schedule; {}\n", path, proved);
   return {};

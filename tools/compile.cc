@@ -107,7 +107,7 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
     summary["checkpoint"] = c.request.checkpoint;
     if (summary.contains("cubin_bytes") || summary.contains("code_bytes")) summary["cached"] = cached;
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
-    return put_text("-", summary.dump(2) + "\n");
+    return put_text("-", json_text(summary, 2) + "\n");
   }
   if (const std::string fault = why_no_room(summary["weight_bytes"].get<uint64_t>(), "weights",
                                             c.machine.memory_bytes, c.machine.name);

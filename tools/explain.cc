@@ -90,7 +90,7 @@ Status run_explain(const Options& options) {
   const std::vector<HopRow> hops = critical_hops(step, kinds);
   const std::vector<GridRow> grids = grid_rows(step);
   if (options.json) {
-    print_out("{}\n", to_json(step, grids, hops).dump(1));
+    print_out("{}\n", json_text(to_json(step, grids, hops), 1));
     return {};
   }
   print_folded(2, "{} on {}, {} workers, {}\n", step.compilation.request.checkpoint,

@@ -36,6 +36,12 @@ void print_folded(size_t indent, fmt::format_string<Args...> format, Args&&... a
   put_stdout(folded(fmt::format(format, std::forward<Args>(args)...), indent));
 }
 
+// Returns JSON as text. Bytes that are not UTF-8, which paths may have, become U+FFFD.
+template <class Json>
+std::string json_text(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 // Returns the exit code of a command that succeeded: `code`, or 1 with a message if its output was not
 // written.
 int finish_output(int code);

@@ -44,7 +44,7 @@ class Printer {
 Status print_json_line(nlohmann::json out, const PromptRun& run, const std::vector<int32_t>& tokens) {
   out["text"] = nullptr;
   if (run.tokenizer) out["text"] = text_of(text_after(*run.tokenizer, run.prompt), tokens);
-  const std::string line = out.dump() + "\n";
+  const std::string line = json_text(out) + "\n";
   return put_out("-", std::as_bytes(std::span(line)), true);
 }
 

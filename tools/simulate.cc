@@ -73,7 +73,7 @@ Status run_simulation(const SimulateCommand& options) {
       return status;
   }
   if (options.json)
-    print_out("{}\n", to_json(step.value(), range.value()).dump(1));
+    print_out("{}\n", json_text(to_json(step.value(), range.value()), 1));
   else
     print_text(step.value(), range.value());
   return {};

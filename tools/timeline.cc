@@ -5,6 +5,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tools/output.h"
+
 namespace mkc {
 namespace {
 
@@ -12,8 +14,8 @@ class Writer {
  public:
   explicit Writer(const TaskProgram& program) {
     for (const TaskGrid& grid : program.grids) {
-      names_.push_back(nlohmann::json(grid.name).dump());
-      waits_.push_back(nlohmann::json("wait for " + grid.name).dump());
+      names_.push_back(json_text(nlohmann::json(grid.name)));
+      waits_.push_back(json_text(nlohmann::json("wait for " + grid.name)));
     }
   }
 

@@ -35,7 +35,7 @@ void print_purposes_json(const SimulatedStep& step, const mkrt::Trace& trace,
                                    {"symbols", symbols_json(step)},
                                    {"lost_stamps", lost_stamps(trace)},
                                    {"times", times}};
-  print_out("{}\n", out.dump(1));
+  print_out("{}\n", json_text(out, 1));
 }
 
 Status run_trace(const TraceCommand& o) {

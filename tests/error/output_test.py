@@ -168,6 +168,17 @@ class OutputTest(Command):
             self.refuses("mkrun: error: the result takes standard output, expected a file in place of -\n", "m.so", "--prompt-ids", 1, flag,
                          "-", program=MKC.parent / "mkrun")
 
+    def test_json_of_paths_that_are_not_utf_8(self):
+        name = os.fsdecode(b"\xff")
+        shutil.copytree(FIXTURE, self.dir / name)
+        shutil.copy(self.dir / "s.mkir", self.dir / name)
+        for arguments in (("compile", name, "--target", "x86-64", "-o", f"{name}/o.so", "--json"), ("explain", name, "--json"),
+                          ("simulate", name, "--json"), ("check", f"{name}/s.mkir", "--json"),
+                          ("doctor", "--json", "--no-checks", "--assembler", name)):
+            done = self.spawn(arguments, stdout=subprocess.PIPE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("\ufffd", str(json.loads(done.stdout)))
+
     def test_the_assembler_is_printed(self):
         code, _, err = self.mkc("compile", FIXTURE, "-o", "a.cubin")
         if not (self.dir / "a.cubin").exists():

@@ -65,7 +65,7 @@ std::string body_path(const std::string& folder, size_t index) {
 }
 
 void tell(const ordered_json& object) {
-  print_out("{}\n", object.dump());
+  print_out("{}\n", json_text(object));
   std::fflush(stdout);
 }
 

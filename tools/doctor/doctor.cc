@@ -57,7 +57,7 @@ void keep_measured(GpuFindings& f) {
   file["failed"] = failed;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const std::string text = file.dump(1) + "\n";
+  const std::string text = json_text(file, 1) + "\n";
   if (mkrt::write_file(path, std::as_bytes(std::span(text))).ok()) f.kept = path;
 }
 
@@ -154,7 +154,7 @@ void print_findings_json(const Findings& f) {
                    {"default_device", f.found_gpu ? "cuda" : "cpu"},
                    {"processor", processor_json(f.processor)}};
   if (f.found_gpu) add_gpu_json(out, *f.found_gpu);
-  print_out("{}\n", out.dump(1));
+  print_out("{}\n", json_text(out, 1));
 }
 
 }  // namespace

@@ -58,11 +58,11 @@ void print_measured(const GpuFindings& f) {
                      report.measured_fault);
   print_out("\nMeasured on {}:\n", f.facts.name);
   for (const auto& [key, value] : report.measured["seen"].items())
-    print_out("  {} {}{}\n", key, value.dump(),
+    print_out("  {} {}{}\n", key, json_text(value),
               report.measured["left_out"].contains(key)
                   ? fmt::format(": left out, {}", report.measured["left_out"][key].get<std::string>())
                   : "");
-  print_out("  clock {} MHz, of at most {}\n", report.measured["clock_mhz"].dump(), f.facts.clock_mhz);
+  print_out("  clock {} MHz, of at most {}\n", json_text(report.measured["clock_mhz"]), f.facts.clock_mhz);
   print_out("{}\n",
             f.kept.empty() ? "Not kept: there is no cache" : "Kept in " + f.kept + ", for --target native");
 }

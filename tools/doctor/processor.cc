@@ -38,7 +38,7 @@ Status keep(ProcessorFindings& found, const std::string& output) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
-  const std::string text = measured_file(found.facts, *found.measured).dump(1) + "\n";
+  const std::string text = json_text(measured_file(found.facts, *found.measured), 1) + "\n";
   if (Status s = mkrt::write_file(path, std::as_bytes(std::span(text))); !s.ok()) return s;
   found.kept = path;
   return {};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/diag.h"
+#include "tools/output.h"
 
 namespace mkc {
 namespace {
@@ -56,7 +57,7 @@ void fill_in(std::string& page, std::string_view mark, std::string_view text) {
 }  // namespace
 
 std::string report_text(const nlohmann::ordered_json& data) {
-  const std::string json = data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string json = json_text(data);
   std::string out;
   out.reserve(json.size());
   for (const char c : json) {
