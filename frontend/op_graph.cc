@@ -21,6 +21,8 @@ std::string with_number(std::string name, std::string_view mark, int64_t number)
   return name;
 }
 
+constexpr int64_t kMaxLayers = 1024, kMaxSize = 1 << 24;  // sizes of weights and caches
+
 class GraphBuilder {
  public:
   GraphBuilder(const CompileRequest& request, Scope scope, Checkpoint checkpoint)
@@ -105,7 +107,8 @@ class GraphBuilder {
     std::vector<int64_t> sizes;
     for (const Formula& dim : shape) {
       MKC_TRY(size, evaluate_int(dim, scope_));
-      if (size < 1) return fail(dim.place, fmt::format("\"{}\" is {}, expected at least 1", dim.text, size));
+      if (size < 1 || size > kMaxSize)
+        return fail(dim.place, fmt::format("\"{}\" is {}, expected 1 to {}", dim.text, size, kMaxSize));
       sizes.push_back(size);
     }
     return sizes;
@@ -183,6 +186,9 @@ class GraphBuilder {
 
   Status add_layers() {
     MKC_TRY(count, evaluate_int(family_.layer_count, scope_));
+    if (count < 1 || count > kMaxLayers)
+      return fail(family_.layer_count.place,
+                  fmt::format("repeat is {}, expected 1 to {}", count, kMaxLayers));
     const auto outer = std::move(set_here_);
     const auto outer_names = scope_.names;
     for (layer_ = 0; layer_ < count; ++layer_) {

@@ -26,7 +26,8 @@
 //   V10 Inputs and outputs are as many as the op has.
 //   V11 Operands are of the kind and dtype that their role asks for.
 //   V12 Operands have the shapes that their roles ask for.
-//   V13 Attributes are those of the op, of its types, within 0 and 2^24.
+//   V13 Attributes are those of the op, of its types, within 0 and 2^24. A stack has as many experts as the
+//       route of its choices.
 //   V14 An op reads what an earlier op wrote. An op writes activations and outputs that no other op has
 //       written, and caches. Every output is written.
 //

@@ -76,8 +76,25 @@ void check_pairs(Verifier& v, const Op& op, const Site& site) {
     v.report(13, site, fmt::format("it chooses {} of {} experts", top_k, v.text.expr(experts)));
 }
 
+// Experts has the number of experts of each route's outputs.
+using Experts = std::map<TensorId, Expr>;
+
+// Checks that each stack has a matrix for each expert of the route that made its choices (V13).
+void check_experts(Verifier& v, const Op& op, const Site& site, Experts& experts) {
+  if (op.kind == OpKind::kRoute)
+    for (const TensorId out : op.outputs) experts.insert_or_assign(out, v.tensors[op.inputs[0]].shape[1]);
+  if (op.kind != OpKind::kExpertLinear) return;
+  const auto route = experts.find(op.inputs[1]);
+  const Expr& stacked = v.tensors[op.inputs[2]].shape[0];
+  if (route != experts.end() && route->second != stacked)
+    v.report(
+        13, site,
+        fmt::format("weight {} has {} experts, expected {}, those of choice {}", v.text.tensor(op.inputs[2]),
+                    v.text.expr(stacked), v.text.expr(route->second), v.text.tensor(op.inputs[1])));
+}
+
 // Checks V11 and V12, and V13 of heads and experts. Requires the counts of V10 and the attributes of V13.
-void check_operands(Verifier& v, const Op& op, const Site& site) {
+void check_operands(Verifier& v, const Op& op, const Site& site, Experts& experts) {
   const OpSchema& schema = op_schema(op.kind);
   Sizes sizes;
   for (const NamedDim& dim : dims_of(op.attrs)) sizes.emplace(dim.letter, dim.size);
@@ -90,6 +107,7 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
   check(schema.outputs, op.outputs);
   if (fit) check_heads(v, op, site);
   if (fit) check_pairs(v, op, site);
+  if (fit) check_experts(v, op, site, experts);
 }
 
 // Checks V14.
@@ -150,6 +168,7 @@ std::vector<Error> verify(const OpGraph& graph, const Places* places) {
     if (graph.symbols[id].routed) v.report(31, v.symbol_site(id), "ops have no routed symbols");
     if (graph.symbols[id].cut) v.report(32, v.symbol_site(id), "ops have no cut symbols");
   }
+  Experts experts;
   for (OpId id : graph.ops.ids()) {
     const Op& op = graph.ops[id];
     const Site site = op_site(graph, id);
@@ -157,7 +176,7 @@ std::vector<Error> verify(const OpGraph& graph, const Places* places) {
     const OpSchema& schema = op_schema(op.kind);
     const bool attrs = v.check_attrs(13, op.attrs, schema.int_attrs, schema.float_attrs, site);
     if (attrs) check_values(v, op, site);
-    if (check_counts(v, op, site) && attrs) check_operands(v, op, site);
+    if (check_counts(v, op, site) && attrs) check_operands(v, op, site, experts);
   }
   check_op_order(v, graph);
   return v.errors;

@@ -8,8 +8,6 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kMaxTasks = 1 << 24;
-
 // GridCheck checks V15 to V20 and V22 of one grid.
 struct GridCheck {
   Verifier& v;

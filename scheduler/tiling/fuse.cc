@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ir/domain.h"
 #include "ir/footprint.h"
 #include "ir/step_symbols.h"
+#include "ir/values.h"
 #include "scheduler/tiling/fuse_build.h"
 
 namespace mkc {
@@ -239,6 +243,23 @@ Status check_complete(const Fusion& f) {
   return {};
 }
 
+// Checks the number of tasks of each grid.
+Status check_tasks(const Fusion& f) {
+  for (const TaskGrid& grid : f.program.grids) {
+    Domain domain{symbol_bounds(f.program.symbols), {}, {}};
+    int64_t tasks = 1;
+    for (const Coord& c : grid.coords) {
+      const int64_t extent = std::max<int64_t>(1, upper_bound(c.extent, domain));
+      if (extent > kMaxTasks / tasks)
+        return f.misfit(grid.ops.back(),
+                        fmt::format("grid %{} has more than {} tasks", grid.name, kMaxTasks));
+      tasks *= extent;
+      add_coord(domain, c.extent);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options,
@@ -251,6 +272,7 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options,
   if (Status s = fuse_rows(fusion); !s.ok()) return s.error();
   if (unfused) *unfused = fusion.unfused;
   if (Status s = check_complete(fusion); !s.ok()) return s.error();
+  if (Status s = check_tasks(fusion); !s.ok()) return s.error();
   // Callers bind every input of the graph, whether a task reads it or not.
   for (const TensorId t : graph.tensors.ids())
     if (graph.tensors[t].kind == TensorKind::kInput) fusion.use(t);

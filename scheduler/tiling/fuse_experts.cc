@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include "ir/bodies.h"
 #include "ir/values.h"
 #include "runtime/abi/packing.h"
 #include "scheduler/machine/ceil.h"
@@ -35,6 +38,9 @@ Status fuse_route(Fusion& f, OpId id) {
   const TensorId logits = f.use(op.inputs[0]), routing_weight = f.use(op.outputs[1]);
   const Expr tokens = f.program.tensors[logits].shape[0], experts = f.program.tensors[logits].shape[1];
   const int64_t top_k = int_attr(op.attrs, "top_k", 1);
+  if (experts.constant() > kMaxExperts || top_k > kMaxTopK)
+    return f.misfit(id, fmt::format("it chooses {} of {} experts, at most {} of {} are supported", top_k,
+                                    experts.constant(), kMaxTopK, kMaxExperts));
   if (!f.add_active_experts(experts.constant(), top_k, tokens, op.loc))
     return f.misfit(id, "an earlier route has other numbers of experts or choices");
   const GridId grid = f.add_grid(f.out_name(id), BodyKind::kRoute, {}, {id});

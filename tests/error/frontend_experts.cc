@@ -88,6 +88,24 @@ TEST_CASE("a family's stacked weight has both a stack and the expert's place in 
         "f.yaml:79:25: error: weight e_down has a stack without {e}");
 }
 
+TEST_CASE("a family's layers and sizes have bounds") {
+  const auto qwen3 = read_source(MKC_SOURCE_DIR "/models/qwen3.yaml");
+  REQUIRE(qwen3.ok());
+  const auto error_of = [&](const std::string& from, const std::string& to) {
+    const TempDir dir;
+    ModelOptions options;
+    options.family = dir.write("f.yaml", edited(qwen3.value().text, from, to));
+    return headline(graph_of(qwen3_config(), options));
+  };
+  CHECK(error_of("repeat: layers", "repeat: layers") == "");
+  for (const char* count : {"-1", "0", "1025", "1000000000"})
+    CHECK(error_of("repeat: layers", std::string("repeat: ") + count)
+              .ends_with(std::string("error: repeat is ") + count + ", expected 1 to 1024"));
+  CHECK(error_of("embed_tokens.weight, shape: [vocab, hidden]",
+                 "embed_tokens.weight, shape: [vocab * 1073741824, hidden]")
+            .ends_with("expected 1 to 16777216"));
+}
+
 TEST_CASE(
     "what the code of gpt-oss's gate has as constants, and a rope without type, are refused at their key") {
   const auto config = read_source(MKC_SOURCE_DIR "/tests/fixtures/models/gpt_oss/config.json");

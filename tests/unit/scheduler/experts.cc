@@ -291,6 +291,38 @@ TEST_CASE("routes of one program have the same numbers of experts and choices") 
         std::string::npos);
 }
 
+TEST_CASE("a stack of other experts than those of its choices is an error of the graph") {
+  const Result<OpGraph> graph = test::graph_of(two_layers());
+  REQUIRE(graph.ok());
+  CHECK(verify(graph.value()).empty());
+  OpGraph g = graph.value();
+  const auto product = std::ranges::find(g.ops.items, OpKind::kExpertLinear, &Op::kind);
+  Expr& experts = g.tensors[product->inputs[2]].shape[0];
+  experts = experts + Expr(1);
+  const std::vector<Error> errors = verify(g);
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].message.find("V13") != std::string::npos);
+  CHECK(errors[0].message.find("experts, expected ") != std::string::npos);
+}
+
+TEST_CASE("more experts or tasks than a step may have fit no task") {
+  const Result<OpGraph> graph = test::graph_of(two_layers());
+  REQUIRE(graph.ok());
+  OpGraph g = graph.value();
+  const auto route = std::ranges::find(g.ops.items, OpKind::kRoute, &Op::kind);
+  g.tensors[route->inputs[0]].shape[1] = 513;
+  Result<TaskProgram> program = fuse(g);
+  REQUIRE(!program.ok());
+  CHECK(program.error().message.find(" of 513 experts, at most 16 of 512 are supported") !=
+        std::string::npos);
+  g = graph.value();
+  for (Op& op : g.ops.items)
+    if (op.kind == OpKind::kLinear) g.tensors[op.inputs[1]].shape[0] = int64_t{1} << 30;
+  program = fuse(g);
+  REQUIRE(!program.ok());
+  CHECK(program.error().message.find(" has more than 16777216 tasks") != std::string::npos);
+}
+
 TEST_CASE("experts that follow no route fit no task") {
   const Result<OpGraph> graph = test::graph_of(two_layers());
   REQUIRE(graph.ok());
