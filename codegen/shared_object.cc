@@ -109,7 +109,8 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
   const std::vector<std::byte> data_object = make_data_object(plan, manifest, target);
   if (Status status = mkrt::write_file(data, data_object); !status.ok()) return status.error();
   std::vector<std::string> arguments = {
-      "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
+      "ld.lld", "--threads=1", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o",
+      out,      code,          data};
   size_t bytes = kLinkerBytes + object.size() + data_object.size();
   for (const Bitcode& body : device_bitcode()) {
     if (!is_body_of(target, quick, body.name)) continue;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <sstream>
+#include <system_error>
 
 #include "codegen/targets.h"
 #include "runtime/base/temporaries.h"
@@ -206,6 +207,13 @@ int run_main(int argc, char** argv) {
     return run_command(argc, argv);
   } catch (const std::bad_alloc&) {
     put_stderr("mkc: error: out of memory\n");
+    return 1;
+  } catch (const std::system_error& e) {
+    if (e.code() != std::errc::resource_unavailable_try_again) {
+      print_err("mkc: compiler bug: {}\n", e.what());
+      return 70;
+    }
+    print_err("mkc: error: no thread: {}\n", e.what());
     return 1;
   } catch (const std::exception& e) {
     print_err("mkc: compiler bug: {}\n", e.what());

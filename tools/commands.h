@@ -45,7 +45,7 @@ void end_by_signal(int signal);
 // process with 70.
 int run_command(int argc, char** argv);
 
-// Runs the command line as main() does: an exception gives 1 without memory, and 70 otherwise.
+// Runs the command line as main() does: an exception gives 1 without memory or thread, and 70 otherwise.
 int run_main(int argc, char** argv);
 
 }  // namespace mkc

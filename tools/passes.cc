@@ -15,6 +15,7 @@
 #include "runtime/device/processor.h"
 #include "scheduler/events/events.h"
 #include "scheduler/place/place.h"
+#include "scheduler/search/beside.h"
 #include "scheduler/tiling/codes.h"
 #include "scheduler/tiling/fuse.h"
 #include "scheduler/tiling/split.h"
@@ -228,8 +229,8 @@ Status run_passes(Compilation& c, const std::string& last, const PassObserver& o
   for (const Pass& pass : passes()) {
     PassTime time{pass.name};
     time.beside = beside && &pass == &passes().back();
-    std::future<Status> run = std::async(time.beside ? std::launch::async : std::launch::deferred,
-                                         [&] { return run_pass(pass, c, time); });
+    const auto work = [&] { return run_pass(pass, c, time); };
+    std::future<Status> run = time.beside ? start_beside(work) : std::async(std::launch::deferred, work);
     if (time.beside)
       if (Status status = beside(); !status.ok()) return status;
     if (Status status = run.get(); !status.ok()) return status;

@@ -1,5 +1,7 @@
 #include "runtime/emulator/emulator.h"
 
+#include <exception>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -43,13 +45,22 @@ Status make_workers(Launch& launch) {
 }
 
 void run(Launch& launch) {
-  const uint32_t os_threads = std::min(launch.options.os_threads, launch.options.workers);
+  const uint32_t wanted = std::min(launch.options.os_threads, launch.options.workers);
+  std::promise<uint32_t> decided;
+  const std::shared_future<uint32_t> count = decided.get_future().share();
+  std::vector<std::jthread> others;
+  others.reserve(wanted);
+  for (uint32_t i = 1; i < wanted; ++i) {
+    try {
+      others.emplace_back([&launch, count, i] { emulator::run_workers(launch, i, count.get()); });
+    } catch (const std::exception&) {
+      break;  // the threads that there are run all workers
+    }
+  }
+  const auto os_threads = static_cast<uint32_t>(others.size() + 1);
   launch.active = os_threads;
-  std::vector<std::thread> others;
-  for (uint32_t i = 1; i < os_threads; ++i)
-    others.emplace_back(emulator::run_workers, std::ref(launch), i, os_threads);
+  decided.set_value(os_threads);
   emulator::run_workers(launch, 0, os_threads);
-  for (std::thread& other : others) other.join();
 }
 
 void leave_stacks(Launch& launch) {

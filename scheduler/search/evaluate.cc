@@ -9,6 +9,7 @@
 #include "ir/values.h"
 #include "scheduler/place/assign.h"
 #include "scheduler/place/choose.h"
+#include "scheduler/search/beside.h"
 #include "scheduler/simulate/simulate.h"
 #include "scheduler/tiling/codes.h"
 #include "scheduler/tiling/fuse.h"
@@ -120,9 +121,8 @@ Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) c
 Status Evaluator::simulate_all(Evaluation& evaluation) const {
   std::vector<std::future<Result<Simulation>>> steps;
   for (size_t step = evaluation.ns.size(); step < steps_.size(); ++step)
-    steps.push_back(std::async(std::launch::async, [&, step] {
-      return simulate(evaluation.schedule, machine_, steps_[step].values);
-    }));
+    steps.push_back(
+        start_beside([&, step] { return simulate(evaluation.schedule, machine_, steps_[step].values); }));
   Status status;
   for (std::future<Result<Simulation>>& step : steps) {
     const Result<Simulation> simulated = step.get();
@@ -148,8 +148,7 @@ Result<std::vector<double>> Evaluator::ratios(Evaluation& evaluation, Evaluation
   while (ratios.size() < steps_.size() && (ratios.empty() || ratios.back() <= kTolerated)) {
     const size_t step = ratios.size();
     std::future<Status> of_base;
-    if (base.ns.size() <= step)
-      of_base = std::async(std::launch::async, [&] { return simulate_steps(base, step + 1); });
+    if (base.ns.size() <= step) of_base = start_beside([&] { return simulate_steps(base, step + 1); });
     if (Status mine = simulate_steps(evaluation, step + 1); !mine.ok()) return mine.error();
     if (of_base.valid())
       if (Status status = of_base.get(); !status.ok()) return status.error();

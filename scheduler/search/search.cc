@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "scheduler/search/beside.h"
 #include "scheduler/search/evaluate.h"
 #include "scheduler/tiling/grid_pattern.h"
 
@@ -111,9 +112,8 @@ class Search {
     for (size_t i = 0; i < candidates.size(); ++i) {
       std::future<Attempt> ahead = std::exchange(next, {});
       if (i + 1 < candidates.size() && layers_.has_all_steps(path_[base_]))
-        next = std::async(std::launch::async, [this, &candidate = candidates[i + 1], known = known_] {
-          return attempt(candidate, known);
-        });
+        next = start_beside(
+            [this, &candidate = candidates[i + 1], known = known_] { return attempt(candidate, known); });
       Attempt made = ahead.valid() ? ahead.get() : attempt(candidates[i], known_);
       if (!made.evaluation ||
           std::find(known_.begin(), known_.end(), made.evaluation->settings) != known_.end())

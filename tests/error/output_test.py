@@ -70,6 +70,31 @@ class OutputTest(Command):
                 self.assertFalse((self.dir / "a.so").exists())
                 self.assertEqual(list(folder.iterdir()), [])
 
+    def test_a_process_without_further_threads(self):
+        """Compilations and emulated steps need no further thread, a server does."""
+        self.dir.chmod(0o755)
+        out = self.dir / "out"
+        out.mkdir()
+        out.chmod(0o777)
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+            if os.getuid() == 0:  # root has no limit
+                os.setgroups([])
+                os.setgid(54321)
+                os.setuid(54321)
+
+        for code, *arguments in ((0, "compile", FIXTURE, "--target", "x86-64", "-o", "out/m.so"),
+                                 (0, "run", FIXTURE, "--device", "emulator", "--emulator-threads", 3, "--prompt-ids", 1, "--max-new-tokens", 1),
+                                 (1, "serve", TINY, "--device", "cpu", "--port", 0)):
+            with self.subTest(arguments):
+                done = subprocess.run([MKC, *map(str, arguments)], cwd=self.dir, preexec_fn=limits, capture_output=True, timeout=LIMIT_S,
+                                      env={**os.environ, "MKC_CACHE": "off", "TMPDIR": str(out)})
+                self.assertEqual(done.returncode, code, done.stderr)
+                if code:
+                    self.assertIn(b"mkc: error: no thread: ", done.stderr)
+        self.assertEqual([p.name for p in out.iterdir()], ["m.so"])
+
     def test_mkrun_refuses_numbers_and_says_what_it_cannot_write(self):
         mkrun = MKC.parent / "mkrun"
         for flag, value, expected in (("--hash-every", 0, "not in range 1 to"), ("--prompt-ids", -1, "not in range 0 to"),
@@ -82,6 +107,9 @@ class OutputTest(Command):
         self.assertEqual(self.mkc("compile", FIXTURE, "--target", "x86-64", "-o", "m.so")[0], 0)
         self.refuses("m.so: error: is not traced, expected one of mkc compile --trace\n", "m.so", "--prompt-ids", 1, "--trace", "t.json",
                      program=mkrun)
+        done = subprocess.run([mkrun, self.dir / "m.so", "--steps", "2", "--contexts", "512", "--batch", "16"], capture_output=True, timeout=LIMIT_S,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (20_000 << 10, 20_000 << 10)))
+        self.assertEqual((done.returncode, b"error: " in done.stderr), (1, True), done.stderr)
         with open("/dev/full", "w") as full:
             done = subprocess.run([mkrun, self.dir / "m.so"], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (1, b"mkrun: error: cannot write to standard output\n"))

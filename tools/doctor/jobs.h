@@ -11,7 +11,7 @@ namespace mkc {
 
 class Jobs {
  public:
-  // Begins the jobs in their order, on as many threads.
+  // Begins the jobs in their order, on as many threads, or on those that there are.
   Jobs(std::vector<std::function<void()>> jobs, uint32_t threads);
   ~Jobs() { join(); }
   Jobs(const Jobs&) = delete;
@@ -19,10 +19,12 @@ class Jobs {
 
   // Leaves out the jobs that have not begun.
   void stop() { next_ = jobs_.size(); }
-  // Waits for the jobs that have begun, or will.
+  // Does jobs with the threads, and waits for those that have begun.
   void join();
 
  private:
+  void work();
+
   const std::vector<std::function<void()>> jobs_;
   std::atomic<size_t> next_ = 0;
   std::vector<std::thread> threads_;

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
 #include "runtime/base/file.h"
 #include "runtime/base/npy.h"
@@ -262,6 +264,17 @@ Status work(const Arguments& a) {
   return a.trace.empty() ? Status() : write_trace(a, session.value());
 }
 
+// Returns work()'s status, or that this machine has no memory or no thread for it.
+Status try_work(const Arguments& a) {
+  try {
+    return work(a);
+  } catch (const std::bad_alloc&) {
+    return Error{"mkrun: error: out of memory"};
+  } catch (const std::system_error& e) {
+    return Error{fmt::format("mkrun: error: no thread: {}", e.what())};
+  }
+}
+
 }  // namespace
 }  // namespace mkrt
 
@@ -346,7 +359,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 1;
   }
-  mkrt::Status status = mkrt::work(a);
+  mkrt::Status status = mkrt::try_work(a);
   if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
     status = mkrt::Error{"mkrun: error: cannot write to standard output"};
   if (status.ok()) return 0;

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "tools/serve/http_connection.h"
 
@@ -29,7 +32,21 @@ struct HttpServer::State {
   asio::steady_timer pause{context};
   asio::signal_set signals{context};
   std::vector<std::unique_ptr<asio::steady_timer>> timers;
-  asio::thread_pool workers{kWorkers};
+  asio::io_context work{kWorkers};
+  asio::executor_work_guard<asio::io_context::executor_type> more_work{work.get_executor()};
+  std::vector<std::jthread> workers;
+
+  ~State() { work.stop(); }
+
+  // Starts the workers, or as many as there are threads. Returns why there is none.
+  mkrt::Status start_workers() {
+    try {
+      while (workers.size() < kWorkers) workers.emplace_back([this] { work.run(); });
+    } catch (const std::system_error& e) {
+      if (workers.empty()) return mkrt::Error{fmt::format("mkc: error: no thread: {}", e.what())};
+    }
+    return {};
+  }
 
   void accept() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
@@ -75,11 +92,7 @@ struct HttpServer::State {
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 HttpServer::HttpServer(HttpServer&&) noexcept = default;
 
-HttpServer::~HttpServer() {
-  if (!state_) return;
-  state_->workers.stop();
-  state_->workers.join();
-}
+HttpServer::~HttpServer() = default;
 
 mkrt::Result<HttpServer> HttpServer::listen(const std::string& host, uint16_t port, const HttpLimits& limits,
                                             RefusalBody refusal) {
@@ -101,6 +114,7 @@ mkrt::Result<HttpServer> HttpServer::listen(const std::string& host, uint16_t po
   if (failed)
     return mkrt::Error{
         fmt::format("--port: error: cannot listen on {} port {}: {}", host, port, failed.message())};
+  if (mkrt::Status started = state->start_workers(); !started.ok()) return started.error();
   return HttpServer(std::move(state));
 }
 
@@ -133,7 +147,7 @@ void HttpServer::post(std::function<void()> function) {
 }
 
 void HttpServer::offload(std::function<std::function<void()>()> work) {
-  asio::post(state_->workers, [this, work = std::move(work)]() mutable {
+  asio::post(state_->work, [this, work = std::move(work)]() mutable {
     std::function<void()> done = work();
     // `work` may hold what belongs to the server's thread, and therefore ends there.
     post([work = std::move(work), done = std::move(done)] { done(); });

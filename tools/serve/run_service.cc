@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "ir/diag.h"
@@ -21,6 +22,8 @@ mkrt::Status run_engine(const std::function<mkrt::Status()>& engine) {
     return engine();
   } catch (const std::bad_alloc&) {
     return mkrt::Error{"mkc: error: out of memory"};
+  } catch (const std::system_error& e) {
+    return mkrt::Error{fmt::format("mkc: error: {}", e.what())};
   } catch (const std::exception& e) {
     MKC_BUG(e.what());
   }
@@ -60,13 +63,18 @@ mkrt::Status run_service(const RunningService& running, std::chrono::seconds gra
     if (now > *deadline) running.service.end_all();
     if (!server.busy() || now > *deadline + kLastAnswers) server.stop();
   });
-  std::thread thread([&] {
-    mkrt::Status status = run_engine(engine);
-    server.post([&, status = std::move(status)] {
-      ended = status;
-      server.stop();
+  std::thread thread;
+  try {
+    thread = std::thread([&] {
+      mkrt::Status status = run_engine(engine);
+      server.post([&, status = std::move(status)] {
+        ended = status;
+        server.stop();
+      });
     });
-  });
+  } catch (const std::system_error& e) {
+    return mkrt::Error{fmt::format("mkc: error: no thread: {}", e.what())};
+  }
   server.run([&service = running.service](const ExchangePtr& exchange, HttpRequest request) {
     service.handle(exchange, std::move(request));
   });
