@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "runtime/base/temporaries.h"
+
 namespace mkc {
 namespace {
 
@@ -91,6 +93,9 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
     if (opened.ok()) return opened;
     if (!flag.empty() || c.origin == "MKC_ASSEMBLER")
       return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.error().message)};
+    // Another assembler would make other code, silently, where a disk is full.
+    if (const mkrt::TemporaryFolder probe; probe.path.empty())
+      return Error{fmt::format("{}: error: {}", c.path, opened.error().message)};
     looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, opened.error().message);
   }
   return Error{

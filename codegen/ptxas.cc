@@ -50,7 +50,7 @@ class Ptxas final : public Assembler {
 
   Result<Cubin> assemble(const std::string& ptx, const Target& target) const override {
     const mkrt::TemporaryFolder scratch;
-    if (scratch.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
+    if (scratch.path.empty()) return Error{fmt::format("error: {}", scratch.fault())};
     const std::string in = scratch.path + "/kernel.ptx", out = scratch.path + "/kernel.cubin";
     if (Status written = mkrt::write_file(in, std::as_bytes(std::span(ptx))); !written.ok())
       return written.error();
@@ -74,7 +74,7 @@ class Ptxas final : public Assembler {
 
 Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path) {
   const mkrt::TemporaryFolder scratch;
-  if (scratch.path.empty()) return Error{mkrt::kNoTemporaryFolder};
+  if (scratch.path.empty()) return Error{scratch.fault()};
   const Result<Outcome> outcome = run({path, "--version"}, scratch.path + "/log");
   if (!outcome.ok()) return outcome.error();
   constexpr std::string_view kRelease = "release ";

@@ -102,7 +102,7 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
                                                      const mkrt::Manifest& manifest, const Target& target,
                                                      bool quick) {
   const mkrt::TemporaryFolder scratch;
-  if (scratch.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
+  if (scratch.path.empty()) return Error{fmt::format("error: {}", scratch.fault())};
   const std::string code = scratch.path + "/code.o", data = scratch.path + "/data.o",
                     out = scratch.path + "/out.so";
   if (Status status = mkrt::write_file(code, object); !status.ok()) return status.error();

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,8 +35,8 @@ CLI::Option* add_integer(CLI::App& command, const std::string& flag, To& to, T m
       ->type_name("INT");
 }
 
-// Adds a flag that takes a number. The caller checks the bounds later. A number outside the range of f32
-// becomes infinity.
+// Adds a flag that takes a number. The caller checks the bounds later. A number beyond the range of f32
+// becomes infinity, and one that is too close to 0 is an error.
 inline CLI::Option* add_number(CLI::App& command, const std::string& flag, std::optional<float>& to,
                                const std::string& help) {
   return command
@@ -45,7 +47,12 @@ inline CLI::Option* add_number(CLI::App& command, const std::string& flag, std::
             const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
             if (end != text.data() + text.size() || fault == std::errc::invalid_argument)
               throw CLI::ValidationError(flag, fmt::format("found {}, expected a number", text));
-            to = fault == std::errc::result_out_of_range ? HUGE_VALF : value;
+            if (fault == std::errc::result_out_of_range) value = std::strtof(text.c_str(), nullptr);
+            if (fault == std::errc::result_out_of_range && std::isfinite(value))
+              throw CLI::ValidationError(
+                  flag, fmt::format("found {}, too small for f32, expected 0 or at least {}", text,
+                                    std::numeric_limits<float>::denorm_min()));
+            to = value;
           },
           help)
       ->type_name("NUMBER");

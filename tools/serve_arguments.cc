@@ -71,7 +71,10 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
 
 Status check_serve(ServeArguments& a) {
   if (Status status = check_device(a.run); !status.ok()) return status;
-  if (const char* key = std::getenv(kKeyVariable); !a.api_key && key && *key) a.api_key = key;
+  if (const char* key = std::getenv(kKeyVariable); !a.api_key && key) {
+    if (!*key) return Error{fmt::format("{}: error: found an empty value, expected a key", kKeyVariable)};
+    a.api_key = key;
+  }
   for (const std::string& origin : a.allowed_origins)
     if (Status status = check_origin(origin); !status.ok()) return status;
   if (a.name.empty()) a.name = a.run.request.model;

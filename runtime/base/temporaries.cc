@@ -46,10 +46,19 @@ void remove(const char* path) {
   for (int i = 0; i < kTries && rmdir(path) != 0 && errno == ENOTEMPTY; ++i) remove_files(path);
 }
 
-std::string make_folder() {
-  std::error_code failed;
-  std::string name = (std::filesystem::temp_directory_path(failed) / "mkc-XXXXXX").string();
-  return failed || mkdtemp(name.data()) == nullptr ? "" : name;
+// Returns the directory for temporary files.
+std::string parent_folder() {
+  for (const char* variable : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"})
+    if (const char* folder = getenv(variable); folder && *folder) return folder;
+  return "/tmp";
+}
+
+std::string make_folder(std::string& fault) {
+  const std::string parent = parent_folder();
+  std::string name = (std::filesystem::path(parent) / "mkc-XXXXXX").string();
+  if (mkdtemp(name.data())) return name;
+  fault = "no folder for temporary files can be made in " + parent + ": " + std::strerror(errno);
+  return "";
 }
 
 }  // namespace
@@ -70,7 +79,7 @@ Temporary::~Temporary() {
   if (slot_ >= 0) slots[static_cast<size_t>(slot_)].state = kFree;
 }
 
-TemporaryFolder::TemporaryFolder() : path(make_folder()), noted_(path) {}
+TemporaryFolder::TemporaryFolder() : path(make_folder(fault_)), noted_(path) {}
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;

@@ -21,6 +21,8 @@ class Temporary {
 // TemporaryFolder is a new folder in the directory for temporary files ($TMPDIR). The path is listed while
 // the object lives, and then removed with its files.
 class TemporaryFolder {
+  std::string fault_;  // initialised before `path`
+
  public:
   TemporaryFolder();
   ~TemporaryFolder();
@@ -28,11 +30,12 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::string path;  // empty: the folder could not be made
+  // Names the directory and the reason if the folder could not be made.
+  const std::string& fault() const { return fault_; }
 
  private:
   const Temporary noted_;
 };
-inline constexpr const char* kNoTemporaryFolder = "no directory for temporary files";
 
 // Removes the listed paths, the last slot first, and folders with the files in them. A signal handler may
 // call it.

@@ -95,6 +95,12 @@ class OutputTest(Command):
                     self.assertIn(b"mkc: error: no thread: ", done.stderr)
         self.assertEqual([p.name for p in out.iterdir()], ["m.so"])
 
+    def test_temporary_folders_that_cannot_be_made_are_named(self):
+        fault = "error: no folder for temporary files can be made in /nonexistent: No such file or directory\n"
+        self.refuses(fault, "run", FIXTURE, "--device", "cpu", "--prompt-ids", 1, MKC_CACHE="off", TMPDIR="/nonexistent")
+        code, _, err = self.mkc("compile", FIXTURE, "--target", "x86-64", "--no-cache", "-o", "m.so", TMPDIR="")
+        self.assertEqual(code, 0, err)
+
     def test_mkrun_refuses_numbers_and_says_what_it_cannot_write(self):
         mkrun = MKC.parent / "mkrun"
         for flag, value, expected in (("--hash-every", 0, "not in range 1 to"), ("--prompt-ids", -1, "not in range 0 to"),
@@ -107,6 +113,12 @@ class OutputTest(Command):
         self.assertEqual(self.mkc("compile", FIXTURE, "--target", "x86-64", "-o", "m.so")[0], 0)
         self.refuses("m.so: error: is not traced, expected one of mkc compile --trace\n", "m.so", "--prompt-ids", 1, "--trace", "t.json",
                      program=mkrun)
+        for arguments, fault in ((("--checkpoint", "", "--prompt-ids", 1), "--checkpoint: found an empty value"),
+                                 (("--random-seed", -3), "--random-seed: found -3, expected 0 to 18446744073709551615"),
+                                 (("--logits-out", "l.npy"), "--logits-out requires --prompt-ids")):
+            code, out, err = self.mkc("m.so", *arguments, program=mkrun)
+            self.assertEqual((code, out), (1, b""))
+            self.assertTrue(err.startswith(fault), err)
         done = subprocess.run([mkrun, self.dir / "m.so", "--steps", "2", "--contexts", "512", "--batch", "16"], capture_output=True, timeout=LIMIT_S,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (20_000 << 10, 20_000 << 10)))
         self.assertEqual((done.returncode, b"error: " in done.stderr), (1, True), done.stderr)

@@ -68,6 +68,8 @@ class SettingsTest(Command):
         self.refuses("--page-size: error: found 17, expected 16, 32 or 64\n", "run", FIXTURE, "--batch-file", "f",
                      "--page-size", 17)
         self.refuses("mkc: error: --temperature: found warm, expected a number\n", *run, "--temperature", "warm")
+        self.refuses("mkc: error: --temperature: found 1e-400, too small for f32, expected 0 or at least 1e-45\n", *run, "--temperature", "1e-400")
+        self.refuses("MKC_API_KEY: error: found an empty value, expected a key\n", "serve", FIXTURE, MKC_API_KEY="")
         for found in ("3=0", "3=-1", "3=nan", "3=inf", "3=1e99", "2", "3=1s"):
             self.refuses(f"mkc: error: -O: found {found}, expected 3 or 3=SECONDS, at most 86400\n", *run, f"-O{found}")
 

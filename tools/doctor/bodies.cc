@@ -76,7 +76,7 @@ Result<BuiltCubin> cubin_of_check(const BodyCheck& check, const std::vector<std:
   const Cache cache = default_cache();
   const mkrt::TemporaryFolder temporary;
   const std::string kept = body_folder(check, cache), folder = kept.empty() ? temporary.path : kept;
-  if (folder.empty()) return Error{mkrt::kNoTemporaryFolder};
+  if (folder.empty()) return Error{temporary.fault()};
   Result<ModelRequest> request = request_of_check(check, folder);
   if (!request.ok()) return request.error();
   request.value().without = without;

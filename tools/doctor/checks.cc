@@ -253,7 +253,7 @@ std::string check_limits() {
 
 Result<CheckReport> check_device(const Target& target, const CheckOptions& options) {
   const mkrt::TemporaryFolder folder;
-  if (folder.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
+  if (folder.path.empty()) return Error{fmt::format("error: {}", folder.fault())};
   return Checks(target, options, folder.path).run();
 }
 

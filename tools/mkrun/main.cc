@@ -282,6 +282,13 @@ constexpr uint32_t kMaxCount = 1u << 30;
 constexpr uint64_t kMaxPositions = uint64_t{1} << 34;  // so that pages have 32 bits
 constexpr uint64_t kMaxMs = 1'000'000'000;             // eleven days
 
+// Throws CLI::ValidationError for an empty value.
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty()) throw CLI::ValidationError(option->get_name(), "found an empty value");
+}
+
 // Adds --man and --completions, which print what cmake --install installs and end the program.
 void add_manual(CLI::App& app) {
   app.add_flag_callback(
@@ -314,18 +321,21 @@ int main(int argc, char** argv) {
       ->type_name("DIR");
   app.add_option("--keep-weights", a.keep_weights, "folder that keeps packed weights for the next start")
       ->type_name("DIR");
-  app.add_option("--random-seed", a.random_seed, "of random weights; default 1");
+  app.add_option("--random-seed", a.random_seed, "of random weights; default 1")
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? fmt::format("found {}, expected 0 to {}", text, UINT64_MAX) : "";
+      });
   app.add_option("--device", a.device, "ordinal of the GPU; default 0");
-  app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3")
-      ->check(CLI::Range(0, INT32_MAX))
-      ->delimiter(',');
+  CLI::Option* prompt = app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3");
+  prompt->check(CLI::Range(0, INT32_MAX))->delimiter(',');
   app.add_option("--max-new-tokens", a.max_new_tokens, "new tokens at most; default 64")
       ->check(CLI::Range(1u, kMaxCount));
   app.add_option("--steps-per-launch", a.steps_per_launch,
                  "let the kernel go on by itself for so many tokens; default 1")
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->needs(prompt);
   app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced artefact")
       ->type_name("FILE");
   app.add_flag(
@@ -356,6 +366,7 @@ int main(int argc, char** argv) {
   app.footer("exits with 0, or with 1 for an error");
   try {
     app.parse(argc, argv);
+    check_values(app);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 1;
   }
