@@ -243,6 +243,11 @@ Status compile(const CompileArguments& a) {
   Result<Compilation> opened = open_model(a.request, false);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
+  const bool processor = c.machine.is_processor();
+  for (const auto& [flag, given] :
+       {std::pair("--assembler", !a.assembler.empty()), std::pair("--without", !a.request.without.empty())})
+    if (processor && given)
+      return Error{fmt::format("{}: error: is for GPUs, found target {}", flag, c.request.target)};
   print_err("{}", c.machine_said);
   const auto observe = [&](const Pass& pass, const Compilation& now) -> Status {
     for (const std::string& name : a.print_after)
@@ -252,7 +257,6 @@ Status compile(const CompileArguments& a) {
       }
     return {};
   };
-  const bool processor = c.machine.is_processor();
   if (a.emit == (processor ? "cubin" : "so") || (a.emit == "ptx" && processor))
     return Error{fmt::format("--emit {}: error: target {} has none, expected {}", a.emit, c.request.target,
                              processor ? "so" : "ptx or cubin")};

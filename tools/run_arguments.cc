@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "runtime/session/check_batch.h"
 #include "runtime/session/kv_cache.h"
@@ -48,13 +49,15 @@ CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
                   "of a GPU or a processor; default: of the one that is there")
       ->type_name("TARGET");
   CLI::Option* mode = add_mode_option(command, a.request.mode);
+  for (const CLI::Option* option : std::as_const(command).get_options())
+    if (option->nonpositional() && option != command.get_help_ptr()) a.compiling.push_back(option);
   command
       .add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is compiled already")
       ->type_name("DIR");
   command.add_option("--device", a.device, "auto (default): a GPU if there is one, else the processor")
       ->check(one_of({"auto", "cuda", "cpu", "emulator"}));
-  add_integer<int64_t>(command, "--threads", a.threads, 1, 1024,
-                       "of the processor; default: as many as this process may use");
+  a.compiling.push_back(add_integer<int64_t>(command, "--threads", a.threads, 1, 1024,
+                                             "of the processor; default: as many as this process may use"));
   command
       .add_option("--keep-weights", a.keep_weights,
                   "keep packed weights on disk for the next start on the processor; default yes")
@@ -96,7 +99,8 @@ void add_launch_options(CLI::App& command, RunArguments& a) {
   command.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
       "run a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
-  command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU")->type_name("FILE");
+  a.compiling.push_back(command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU")
+                            ->type_name("FILE"));
   add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
                         "order of threads and copies; 0 (default): fixed");
   add_integer<uint32_t>(command, "--emulator-threads", a.emulator_threads, 1, 256,
@@ -176,11 +180,15 @@ Status check_device(const RunArguments& a) {
     return Error{"--race: error: only the emulator sees races"};
   if (a.threads && a.device != "auto" && a.device != "cpu")
     return Error{"--threads: error: is for the processor"};
+  const bool emulated = a.device == "emulator" || a.race;
+  if (a.emulator_threads > 1 && !emulated) return Error{"--emulator-threads: error: is for the emulator"};
+  if (a.emulator_seed > 0 && !emulated) return Error{"--emulator-seed: error: is for the emulator"};
   if (!a.checkpoint.empty() && !is_artefact(a.request.model))
     return Error{fmt::format("--checkpoint {}: error: is for compiled models, {} has its own weights",
                              a.checkpoint, a.request.model)};
-  if (!a.request.without.empty() && is_artefact(a.request.model))
-    return Error{fmt::format("--without: error: {} is compiled already", a.request.model)};
+  for (const CLI::Option* option : a.compiling)
+    if (option->count() > 0 && is_artefact(a.request.model))
+      return Error{fmt::format("{}: error: {} is compiled already", option->get_name(), a.request.model)};
   if (a.checkpoint.empty() && is_artefact(a.request.model))
     return Error{
         fmt::format("{}: error: holds no weights: name their checkpoint by --checkpoint", a.request.model)};

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "frontend/generation.h"
 #include "runtime/abi/sampling.h"
@@ -26,7 +27,8 @@ constexpr const char *kKeep = "yes", *kDoNotKeep = "no";
 
 struct RunArguments {
   ModelRequest request;
-  std::string checkpoint;  // directory of the weights, if the model is compiled already
+  std::vector<const CLI::Option*> compiling;  // options that a compiled model has no use for
+  std::string checkpoint;                     // directory of the weights, if the model is compiled already
   std::string device = "auto";
   std::optional<int64_t> threads;  // of the processor
   std::string keep_weights = kKeep;

@@ -73,6 +73,18 @@ class SettingsTest(Command):
         for found in ("3=0", "3=-1", "3=nan", "3=inf", "3=1e99", "2", "3=1s"):
             self.refuses(f"mkc: error: -O: found {found}, expected 3 or 3=SECONDS, at most 86400\n", *run, f"-O{found}")
 
+    def test_flags_of_compilation_are_refused_for_compiled_models(self):
+        (self.dir / "m.so").touch()
+        for flag in ("--workers 3", "--max-tokens 7", "--max-requests 3", "--context 64", "--kv-dtype e4m3", "--scheduler static",
+                     "--activations fp8", "--machine h100", "--family f", "--models-dir d", "--target sm_90a", "--mode kernels",
+                     "--batch-invariant", "--without wgmma", "--threads 2", "--assembler a", "--ignore-measured", "-O 3"):
+            self.refuses(f"{flag.split()[0]}: error: m.so is compiled already\n", "run", "m.so", "--checkpoint", FIXTURE, "--prompt-ids", 1,
+                         *flag.split())
+        for flag in ("--emulator-threads", "--emulator-seed"):
+            self.refuses(f"{flag}: error: is for the emulator\n", "run", FIXTURE, "--prompt-ids", 1, "--device", "cpu", flag, 3)
+        for flag in ("--assembler", "--without"):
+            self.refuses(f"{flag}: error: is for GPUs, found target x86-64-v", "compile", FIXTURE, "--target", "x86-64-v3", flag, "wgmma")
+
     def test_targets_are_those_of_the_device(self):
         run = ("run", FIXTURE, "--prompt-ids", 1)
         self.refuses("--target: error: found sm_90a, expected one of a processor: x86-64-v3, x86-64-avx512, x86-64-v4\n", *run, "--device",
