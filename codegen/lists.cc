@@ -5,8 +5,12 @@
 #include <algorithm>
 
 #include "codegen/device/worker.h"
+#include "ir/bodies.h"
 
 namespace mkc {
+
+static_assert(mk::kMaxTokens == kMaxStepTokens && mkrt::kMaxRequests == kMaxStepRequests);
+
 namespace {
 
 template <class T>

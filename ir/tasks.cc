@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/domain.h"
 #include "ir/values.h"
 
 namespace mkc {
@@ -14,6 +15,17 @@ const Access* find_operand(const TaskGrid& grid, std::string_view role, bool wri
   for (const Access& access : written ? grid.writes : grid.reads)
     if (access.role == role) return &access;
   return nullptr;
+}
+
+bool has_few_tasks(const TaskGrid& grid, Domain at_symbols) {
+  int64_t tasks = 1;
+  for (const Coord& c : grid.coords) {
+    const int64_t extent = std::max<int64_t>(1, upper_bound(c.extent, at_symbols));
+    if (extent > kMaxTasks / tasks) return false;
+    tasks *= extent;
+    add_coord(at_symbols, c.extent);
+  }
+  return true;
 }
 
 bool multiplies(const TaskGrid& grid) {

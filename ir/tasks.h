@@ -120,6 +120,10 @@ const Access* find_operand(const TaskGrid& grid, std::string_view role, bool wri
 // Tells whether the loader brings an operand of the grid's tasks in ahead of events.
 bool streams(const TaskGrid& grid);
 
+struct Domain;
+// Tells whether the grid has at most kMaxTasks tasks for all values of the symbols of `at_symbols`.
+bool has_few_tasks(const TaskGrid& grid, Domain at_symbols);
+
 // Tells whether the grid's tasks multiply with weights: product, split_k_partial and expert.
 bool multiplies(const TaskGrid& grid);
 

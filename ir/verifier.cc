@@ -141,10 +141,12 @@ void Verifier::check_id(bool known, const Site& site, std::string_view what) {
 
 bool Verifier::check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what,
                           int64_t limit) {
-  Result<Bounds> checked = checked_bounds(e, domain);
-  if (checked.ok() && limit < kMaxValue) checked = checked_bounds(e, domain, limit);
-  if (!checked.ok()) report(4, site, fmt::format("{} {}: {}", what, text.expr(e), checked.error().message));
-  return checked.ok();
+  const Result<Bounds> checked = checked_bounds(e, domain, limit);
+  if (checked.ok()) return true;
+  const Result<Bounds> unlimited = checked_bounds(e, domain);  // its faults say more than the limit
+  const Error& fault = (unlimited.ok() ? checked : unlimited).error();
+  report(4, site, fmt::format("{} {}: {}", what, text.expr(e), fault.message));
+  return false;
 }
 
 void Verifier::check_shapes() {

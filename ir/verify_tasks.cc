@@ -109,7 +109,6 @@ void GridCheck::check_coords() {
     return v.report(
         19, site,
         fmt::format("{} coordinates, {} has {}", grid.coords.size(), body_name(grid.body), schema.size()));
-  int64_t tasks = 1;
   for (size_t i = 0; i < schema.size(); ++i) {
     const Coord& c = grid.coords[i];
     if (uses_coord(c.extent) && (i + 1 != schema.size() || depends_before(c.extent, i)))
@@ -122,15 +121,13 @@ void GridCheck::check_coords() {
     if (const int64_t min = lower_bound(c.extent, domain); min < expected)
       v.report(19, site,
                fmt::format("coordinate {} may have extent {}, expected at least {}", c.name, min, expected));
-    const int64_t max = std::max<int64_t>(1, upper_bound(c.extent, domain));
-    if (max > kMaxTasks / tasks) return v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
-    tasks *= max;
     const auto size = sizes.find(schema[i].dims[0]);
     if (size != sizes.end() && size->second != c.extent)
       v.report(19, site,
                fmt::format("coordinate {} has extent {}, expected {}", c.name, v.text.expr(c.extent),
                            v.text.expr(size->second)));
   }
+  if (!has_few_tasks(grid, v.at_symbols)) v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
 }
 
 // Checks V17 of rows of experts: one row for each choice of each token.

@@ -53,6 +53,8 @@ struct GridUnderCheck {
   void check_size(char letter, const Expr& wanted, std::string_view what, std::string_view why) const;
   // Checks V17: best values have a column for each strip of 16 of `columns` columns.
   void check_best(const Expr& columns) const;
+  // Checks V17: each block of columns, the grid's second coordinate, has a sum of squares.
+  void check_sums() const;
   // Checks V17: gathered rows are those that need logits, of all rows of the step.
   void check_gathered() const;
   // Checks V17: the rotation table has a row for each position of a context.

@@ -99,8 +99,7 @@ void check_row(const GridUnderCheck& c) {
   row.check_shape();
   c.check_gathered();
   c.check_positions();
-  if (c.grid.coords.size() == 2)
-    c.check_size('P', c.grid.coords[1].extent, "the columns of sum_squares are", "the blocks of a row");
+  c.check_sums();
   const int64_t columns = c.size('D');
   if (columns == 0) return c.v.report(17, c.site, "its rows have no constant number of columns");
   c.check_best(columns);

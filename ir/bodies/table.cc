@@ -80,6 +80,11 @@ void GridUnderCheck::check_best(const Expr& columns) const {
                fmt::format("the strips of {} columns", v.text.expr(columns)));
 }
 
+void GridUnderCheck::check_sums() const {
+  if (grid.coords.size() == 2)
+    check_size('P', grid.coords[1].extent, "the columns of sum_squares are", "the blocks of a row");
+}
+
 void GridUnderCheck::check_gathered() const {
   if (int_attr(grid.attrs, "gather_rows", 0) == 0) return;
   const StepSymbols step = step_symbols(program.symbols);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "ir/domain.h"
 #include "ir/footprint.h"
 #include "ir/step_symbols.h"
@@ -245,18 +243,10 @@ Status check_complete(const Fusion& f) {
 
 // Checks the number of tasks of each grid.
 Status check_tasks(const Fusion& f) {
-  for (const TaskGrid& grid : f.program.grids) {
-    Domain domain{symbol_bounds(f.program.symbols), {}, {}};
-    int64_t tasks = 1;
-    for (const Coord& c : grid.coords) {
-      const int64_t extent = std::max<int64_t>(1, upper_bound(c.extent, domain));
-      if (extent > kMaxTasks / tasks)
-        return f.misfit(grid.ops.back(),
-                        fmt::format("grid %{} has more than {} tasks", grid.name, kMaxTasks));
-      tasks *= extent;
-      add_coord(domain, c.extent);
-    }
-  }
+  const Domain at_symbols{symbol_bounds(f.program.symbols), {}, {}};
+  for (const TaskGrid& grid : f.program.grids)
+    if (!has_few_tasks(grid, at_symbols))
+      return f.misfit(grid.ops.back(), fmt::format("grid %{} has more than {} tasks", grid.name, kMaxTasks));
   return {};
 }
 
