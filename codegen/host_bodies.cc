@@ -6,6 +6,7 @@
 
 #include "codegen/bitcode.h"
 #include "codegen/jit.h"
+#include "codegen/llvm_memory.h"
 #include "runtime/device/processor.h"
 #include "runtime/emulator/emulator.h"
 
@@ -32,6 +33,7 @@ std::vector<std::string> functions_of(llvm::MemoryBufferRef file) {
 }
 
 HostBodies load(const char* name, const char* sites) {
+  const LlvmMemory memory;
   const llvm::MemoryBufferRef file(embedded(name), name);
   llvm::orc::LLJIT* jit = make_jit(host_machine(false), {}).release();  // lives as long as the process
   or_bug(jit->addObjectFile(llvm::MemoryBuffer::getMemBuffer(file, false)));

@@ -11,6 +11,7 @@
 #include "codegen/host_bodies.h"
 #include "codegen/jit.h"
 #include "codegen/kernel_module.h"
+#include "codegen/llvm_memory.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
 #include "codegen/step_counts.h"
@@ -112,6 +113,7 @@ Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const H
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
+  const LlvmMemory memory;
   llvm::orc::JITTargetMachineBuilder builder = host_machine(options.quick);
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   const Kinds kinds = find_kinds(schedule, options.mode);

@@ -15,6 +15,7 @@
 
 #include "codegen/kernel_module.h"
 #include "codegen/lint_ptx.h"
+#include "codegen/llvm_memory.h"
 #include "codegen/optimise.h"
 #include "runtime/abi/abi.h"
 #include "runtime/artefact/seal.h"
@@ -56,13 +57,16 @@ void make_kernel_entry(llvm::Function& kernel) {
 
 // GpuModule is the optimised module, with the machine and the context that it depends on.
 struct GpuModule {
+  std::unique_ptr<LlvmMemory> memory = std::make_unique<LlvmMemory>();  // before all objects of LLVM
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> module;
 };
 
 GpuModule make_gpu_module(const Schedule& schedule, Mode mode, const Target& target) {
-  GpuModule gpu{gpu_machine(target), std::make_unique<llvm::LLVMContext>(), nullptr};
+  GpuModule gpu;
+  gpu.machine = gpu_machine(target);
+  gpu.context = std::make_unique<llvm::LLVMContext>();
   gpu.module = make_kernel_module(*gpu.context, schedule, find_kinds(schedule, mode), mode, target.engines,
                                   {target.libraries});
   for (llvm::Function* kernel : kernels_of(*gpu.module)) make_kernel_entry(*kernel);
@@ -106,6 +110,7 @@ std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& targ
 }
 
 std::string make_probe_ptx(const Target& target) {
+  const LlvmMemory memory;
   const std::unique_ptr<llvm::TargetMachine> machine = gpu_machine(target);
   llvm::LLVMContext context;
   const std::unique_ptr<llvm::Module> module = make_probe_module(context, target);

@@ -12,6 +12,7 @@
 
 #include "codegen/bitcode.h"
 #include "codegen/kernel_module.h"
+#include "codegen/llvm_memory.h"
 #include "codegen/optimise.h"
 #include "codegen/processor_machine.h"
 #include "runtime/artefact/seal.h"
@@ -60,6 +61,7 @@ void add_global(llvm::Module& module, const char* name, std::span<const std::byt
 // Returns an object file with plan and manifest.
 std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const mkrt::Manifest& manifest,
                                         const Target& target) {
+  const LlvmMemory memory;
   const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, level_of(false));
   llvm::LLVMContext context;
   llvm::Module module("data", context);
@@ -80,12 +82,14 @@ bool is_body_of(const Target& target, bool quick, const std::string& file) {
 
 std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target,
                                              bool quick) {
+  const LlvmMemory memory;
   const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, level_of(quick));
   llvm::LLVMContext context;
   return emit(*make_module(context, schedule, mode, target, *machine, quick), *machine);
 }
 
 std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target& target) {
+  const LlvmMemory memory;
   const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target, level_of(false));
   llvm::LLVMContext context;
   std::string text;

@@ -15,6 +15,7 @@
 #include "tools/artefact.h"
 #include "tools/flags.h"
 #include "tools/output.h"
+#include "tools/parse_arguments.h"
 
 namespace mkc {
 namespace {

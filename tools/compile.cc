@@ -244,10 +244,8 @@ Status compile(const CompileArguments& a) {
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
   const bool processor = c.machine.is_processor();
-  for (const auto& [flag, given] :
-       {std::pair("--assembler", !a.assembler.empty()), std::pair("--without", !a.request.without.empty())})
-    if (processor && given)
-      return Error{fmt::format("{}: error: is for GPUs, found target {}", flag, c.request.target)};
+  if (processor && !a.assembler.empty())
+    return Error{fmt::format("--assembler: error: is for GPUs, found target {}", c.request.target)};
   print_err("{}", c.machine_said);
   const auto observe = [&](const Pass& pass, const Compilation& now) -> Status {
     for (const std::string& name : a.print_after)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/diag.h"
+#include "tools/parse_arguments.h"
 
 namespace mkc {
 namespace {
@@ -48,11 +49,6 @@ bool takes_empty_text(const CLI::Option& option) {
 [[noreturn]] void refuse_empty(const CLI::Option& option, const std::string& name) {
   const std::string expected = option.get_type_name();
   refuse(fmt::format("{}: found an empty value, expected {}", name, expected.empty() ? "none" : expected));
-}
-
-// Tells whether an argument is `--option=`.
-bool has_empty_value(std::string_view argument) {
-  return argument.starts_with("--") && argument.find('=') == argument.size() - 1;
 }
 
 void check_flags(const CLI::App& command, const std::string& of, std::span<char*> arguments) {
@@ -101,21 +97,6 @@ void check_names(const CLI::App& app, int argc, char** argv) {
     refuse(fmt::format("unknown command {}{}; known are {}", *named, suggested(*named, commands),
                        fmt::join(commands, ", ")));
   check_flags(*app.get_subcommand(*named), fmt::format("mkc {}", *named), arguments.subspan(at + 1));
-}
-
-void parse_arguments(CLI::App& app, int argc, const char* const* argv) {
-  std::vector<std::string> texts;
-  bool has_flags = true;
-  for (const char* argument : std::span(argv, static_cast<size_t>(argc))) {
-    std::string& text = texts.emplace_back(argument);
-    has_flags = has_flags && text != "--";
-    if (!has_flags || !has_empty_value(text)) continue;
-    text.pop_back();
-    texts.emplace_back();
-  }
-  std::vector<const char*> arguments;
-  for (const std::string& text : texts) arguments.push_back(text.c_str());
-  app.parse(static_cast<int>(arguments.size()), arguments.data());
 }
 
 void check_values(const CLI::App& command) {

@@ -65,10 +65,6 @@ CLI::Validator one_of(const std::vector<std::string>& names);
 // option that names something. The message suggests the nearest name.
 void check_names(const CLI::App& app, int argc, char** argv);
 
-// Parses the arguments, with `--option=` as an empty value. CLI11 2.1 alone would take the next argument as
-// the value. Throws the exceptions of CLI::App::parse().
-void parse_arguments(CLI::App& app, int argc, const char* const* argv);
-
 // Throws CLI::ParseError for an empty value of an option that names something, such as a file. Text may be
 // empty.
 void check_values(const CLI::App& command);

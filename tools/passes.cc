@@ -304,6 +304,10 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   c.machine.bulk_copy = engines.bulk_copy, c.machine.warpgroups = engines.warpgroups;
   c.keep_activations = request.keep_activations;
   c.search = request.search;
+  for (const auto& [flag, given] :
+       {std::pair("--without", !c.without.empty()), std::pair("-O3", c.search.has_value())})
+    if (c.machine.is_processor() && given)
+      return Error{fmt::format("{}: error: is for GPUs, found target {}", flag, c.request.target)};
   if (c.machine.target != c.request.target)
     return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
                              c.machine.target, c.request.target)};

@@ -180,6 +180,7 @@ Status check_device(const RunArguments& a) {
     return Error{"--race: error: only the emulator sees races"};
   if (a.threads && a.device != "auto" && a.device != "cpu")
     return Error{"--threads: error: is for the processor"};
+  if (!a.assembler.empty() && a.device == "cpu") return Error{"--assembler: error: is for a GPU"};
   const bool emulated = a.device == "emulator" || a.race;
   if (a.emulator_threads > 1 && !emulated) return Error{"--emulator-threads: error: is for the emulator"};
   if (a.emulator_seed > 0 && !emulated) return Error{"--emulator-seed: error: is for the emulator"};

@@ -101,6 +101,15 @@ class OutputTest(Command):
         code, _, err = self.mkc("compile", FIXTURE, "--target", "x86-64", "--no-cache", "-o", "m.so", TMPDIR="")
         self.assertEqual(code, 0, err)
 
+    def test_a_limit_of_memory_that_llvm_meets_is_an_error(self):
+        for limit_kib in range(262_000, 342_000, 16_000):
+            done = subprocess.run([MKC, "compile", FIXTURE, "--target", "sm_90a", "--emit", "ptx", "-o", self.dir / "m.ptx"], capture_output=True,
+                                  timeout=LIMIT_S, env=os.environ | {"MKC_CACHE": "off"},
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_kib << 10, limit_kib << 10)))
+            self.assertIn(done.returncode, (0, 1, 127), done.stderr)  # 127: its libraries do not fit
+            if done.returncode == 1:
+                self.assertEqual(done.stderr.splitlines()[-1], b"mkc: error: out of memory")
+
     def test_mkrun_refuses_numbers_and_says_what_it_cannot_write(self):
         mkrun = MKC.parent / "mkrun"
         for flag, value, expected in (("--hash-every", 0, "not in range 1 to"), ("--prompt-ids", -1, "not in range 0 to"),
@@ -114,6 +123,7 @@ class OutputTest(Command):
         self.refuses("m.so: error: is not traced, expected one of mkc compile --trace\n", "m.so", "--prompt-ids", 1, "--trace", "t.json",
                      program=mkrun)
         for arguments, fault in ((("--checkpoint", "", "--prompt-ids", 1), "--checkpoint: found an empty value"),
+                                 (("--checkpoint=", "--prompt-ids", 1), "--checkpoint: found an empty value"),
                                  (("--random-seed", -3), "--random-seed: found -3, expected 0 to 18446744073709551615"),
                                  (("--logits-out", "l.npy"), "--logits-out requires --prompt-ids")):
             code, out, err = self.mkc("m.so", *arguments, program=mkrun)

@@ -84,6 +84,11 @@ class SettingsTest(Command):
             self.refuses(f"{flag}: error: is for the emulator\n", "run", FIXTURE, "--prompt-ids", 1, "--device", "cpu", flag, 3)
         for flag in ("--assembler", "--without"):
             self.refuses(f"{flag}: error: is for GPUs, found target x86-64-v", "compile", FIXTURE, "--target", "x86-64-v3", flag, "wgmma")
+        for command in (("compile",), ("run", "--device", "cpu", "--prompt-ids", 1)):
+            self.refuses("-O3: error: is for GPUs, found target x86-64-v", *command, FIXTURE, "--target", "x86-64-v3", "-O3")
+        self.refuses("--assembler: error: is for a GPU\n", "run", FIXTURE, "--prompt-ids", 1, "--device", "cpu", "--assembler", "a")
+        self.refuses("--without: error: is for GPUs, found target x86-64-v", "run", FIXTURE, "--prompt-ids", 1, "--device", "cpu",
+                     "--without", "wgmma")
 
     def test_targets_are_those_of_the_device(self):
         run = ("run", FIXTURE, "--prompt-ids", 1)

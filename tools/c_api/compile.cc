@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/native.h"
+#include "tools/parse_arguments.h"
 
 namespace mkc {
 namespace {

@@ -19,6 +19,7 @@
 #include "tools/manual/completions.h"
 #include "tools/manual/man_page.h"
 #include "tools/mkrun/samples.h"
+#include "tools/parse_arguments.h"
 
 namespace mkrt {
 namespace {
@@ -365,7 +366,7 @@ int main(int argc, char** argv) {
   add_manual(app);
   app.footer("exits with 0, or with 1 for an error");
   try {
-    app.parse(argc, argv);
+    mkc::parse_arguments(app, argc, argv);
     check_values(app);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 1;
