@@ -135,7 +135,7 @@ Status emit_level(const CompileArguments& a, Compilation& c) {
   return put_text(a.output, mkir_text(c.module));
 }
 
-// Runs all passes and writes LLVM IR, manifest or PTX.
+// Runs all passes and writes LLVM IR, manifest or PTX. Only PTX in a file has a summary.
 Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& observer,
                  const std::string& output) {
   std::string llvm;
@@ -158,10 +158,14 @@ Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& 
     return {};
   };
   if (Status status = run_passes(c, "", observer, make); !status.ok()) return status;
-  if (a.emit == "llvm") return put_text(output, llvm);
-  if (a.emit == "manifest") return put_text(output, mkrt::to_json(build.manifest) + "\n");
-  if (Status put = put_text(output, finish_ptx(c, build)); !put.ok() || output.empty()) return put;
-  return report(a, c, summarise(c, build), output);
+  const bool is_llvm = a.emit == "llvm", is_manifest = a.emit == "manifest";
+  const std::string text = is_llvm       ? llvm
+                           : is_manifest ? mkrt::to_json(build.manifest) + "\n"
+                                         : finish_ptx(c, build);
+  if (Status put = put_text(output, text); !put.ok()) return put;
+  if (!is_llvm && !is_manifest && !output.empty()) return report(a, c, summarise(c, build), output);
+  if (a.time_passes) print_times(c);
+  return {};
 }
 
 Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver& observer) {
@@ -288,8 +292,7 @@ void add_compile(CLI::App& app, Action& action) {
       ->add_option(
           "--emit", a->emit,
           "what to write instead: yaml (the resolved request), ops, tasks, schedule (.mkir), dot, llvm, "
-          "manifest, ptx, cubin, which unlike the default fails where there is no assembler, or so, for a "
-          "processor")
+          "manifest, ptx, cubin or so; cubin fails where there is no assembler; so is for a processor")
       ->check(one_of(kKinds));
   CLI::Option* mode = add_mode_option(*command, a->request.mode);
   command

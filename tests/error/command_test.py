@@ -99,6 +99,12 @@ class CommandTest(Command):
         self.refuses("--print-after none: error: no such pass, expected all or one of ops, fuse, search, split, events, "
                      "place, prove", "compile", FIXTURE, "--print-after", "none")
 
+    def test_times_of_passes_are_printed_whatever_is_emitted(self):
+        for emitted in ("llvm", "manifest", "ptx"):
+            code, _, err = self.mkc("compile", FIXTURE, "--emit", emitted, "--time-passes")
+            self.assertEqual(code, 0, err)
+            self.assertRegex(err, r"ms  prove.*\n.* ms  in all", emitted)
+
     def test_a_cubin_is_checked_against_its_checkpoint(self):
         code, out, err = self.mkc("compile", FIXTURE, "--json")
         if "no assembler" in err:
