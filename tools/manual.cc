@@ -5,6 +5,7 @@
 #include "tools/flags.h"
 #include "tools/manual/completions.h"
 #include "tools/manual/man_page.h"
+#include "tools/native.h"
 #include "tools/output.h"
 
 namespace mkc {
@@ -12,14 +13,14 @@ namespace {
 
 ValueKind kind_of_machine() {
   ValueKind kind{.names = machine_names(), .files = true};
-  kind.names.emplace_back("native");
+  kind.names.emplace_back(kNative);
   return kind;
 }
 
 ValueKind kind_of_target() {
   ValueKind kind;
   for (const Target& target : targets()) kind.names.push_back(target.name);
-  kind.names.emplace_back("native");
+  for (const char* name : {kNative, kThisProcessor, kEmulator}) kind.names.emplace_back(name);
   return kind;
 }
 
