@@ -42,8 +42,8 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
           throw CLI::ValidationError(
               "-O", fmt::format("found {}, expected 3 or 3=SECONDS, at most {}", text, kMaxSearchSeconds));
       },
-      "3 or 3=SECONDS: search for placements, products to split, wgmma_from and ring that simulated steps "
-      "are shorter with, 10 seconds at most");
+      "3 or 3=SECONDS (default 10): search for placements, products to split, wgmma_from and ring that "
+      "simulated steps are shorter with");
   level->type_name("LEVEL");
   command
       .add_option_function<std::string>(
@@ -52,7 +52,7 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
             const auto evaluations = parse_flag<uint32_t>("--evaluations", text, 1, kMaxEvaluations);
             if (search) search->evaluations = evaluations;
           },
-          "end the search of -O3 after as many")
+          "end the search of -O3 after this many evaluations")
       ->type_name("INT")
       ->needs(level);
 }
@@ -163,7 +163,9 @@ void end_by_signal(int signal) {
 int run_command(int argc, char** argv) {
   handle_signals();
   reserve_standard_streams();
-  CLI::App app("mkc compiles a language model's step into one persistent GPU kernel.", "mkc");
+  CLI::App app(
+      "mkc compiles a language model's step into one persistent kernel, for a GPU or for the processor.",
+      "mkc");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());

@@ -37,9 +37,9 @@ void add_sampling_options(CLI::App& command, SamplingFlags& s) {
       command, "--min-p", s.min_p,
       "drop tokens less likely than this times the likeliest; default: generation_config.json's, or 0");
   add_number(command, "--repetition-penalty", s.repetition_penalty,
-             "of tokens in prompt and output: above 1 makes them less likely; default: "
+             "penalty of tokens in prompt and output; above 1 makes them less likely; default: "
              "generation_config.json's, or 1");
-  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "of the samples, with a temperature");
+  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "seed of the samples, with a temperature");
 }
 
 CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
@@ -71,8 +71,9 @@ std::vector<CLI::Option*> add_page_options(CLI::App& command, RunArguments& a) {
   return {
       add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMaxCount,
                             "positions of a page of the cache: 16 (default), 32 or 64"),
-      add_integer<uint32_t>(command, "--pages", a.pages, 1, kMaxCount,
-                            "of the cache; default: for all requests that can run at once, at their longest"),
+      add_integer<uint32_t>(
+          command, "--pages", a.pages, 1, kMaxCount,
+          "pages of the cache; default: for all requests that can run at once, at their longest"),
       command.add_flag_callback(
           "--no-prefix-cache", [&a] { a.prefix_cache = false; },
           "feed every prompt whole; default: requests share the pages of equal prefixes"),
@@ -95,10 +96,10 @@ void add_new_tokens_option(CLI::App& command, RunArguments& a, const std::string
 
 void add_launch_options(CLI::App& command, RunArguments& a) {
   add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMaxMs,
-                        "of a wait inside the kernel; default 10000, 0: never");
+                        "deadline of a wait inside the kernel; default 10000, 0: never");
   command.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
-      "run a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
+      "run an artefact whose seal is broken, or whose schedule was not proved (docs/trust.md)");
   a.compiling.push_back(command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU")
                             ->type_name("FILE"));
   add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
