@@ -1,7 +1,7 @@
 /* The C interface of libmkrt: load an artefact that mkc made, bind a checkpoint, run steps or serve requests
  * (docs/c-abi.md). An artefact is a cubin for a GPU, or a shared object for a processor.
  *
- * Every function may fail. A failed call returns a status other than MKRT_OK, NULL or 0, and mkrt_error() and
+ * A function that fails returns a status other than MKRT_OK, NULL or 0, and mkrt_error() and
  * mkrt_error_status() say why. No function throws, aborts or prints. NULL arguments and closed handles are
  * errors, unless a function says otherwise.
  *
@@ -41,7 +41,7 @@ typedef enum mkrt_status {
   MKRT_BUG = 11          /* the library failed */
 } mkrt_status;
 
-/* Returns "0.1.0". Never fails. Threads: any. */
+/* Returns the version, such as "0.1.0". Never fails. Threads: any. */
 const char* mkrt_version(void);
 /* mkrt_error returns what the last failed call of this thread found and expected; "" if none failed. The text
  * is valid until the thread's next call. mkrt_error_status returns that call's status. Threads: any. */
@@ -107,7 +107,8 @@ uint32_t mkrt_max_requests(const mkrt_session* session); /* of one step */
 uint32_t mkrt_context(const mkrt_session* session);      /* positions of a request */
 uint32_t mkrt_caches(const mkrt_session* session); /* keys and values of every layer: twice the layers */
 
-/* Returns how many tokens were fed so far. Threads: one. */
+/* Returns how many tokens were fed so far; a new session has 0, too. The call fails only where the session is
+ * not open, or another thread is in a call. Threads: one. */
 uint32_t mkrt_position(const mkrt_session* session);
 
 /* Goes back to `position`, at most the current one. Tokens fed behind it are forgotten. Threads: one. */
@@ -237,8 +238,8 @@ const char* mkrt_trace(mkrt_session* session);
  * may be under way. Threads: one. */
 mkrt_status mkrt_set_stream(mkrt_session* session, void* stream);
 
-/* Sets the time after which a wait inside the kernel fails; 0: never. A new session has 10000. Threads: one.
- */
+/* Sets the time after which a wait inside the kernel fails; 0: never. A new session has 10000.
+ * Threads: one. */
 mkrt_status mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
 
 /* mkrt_begin_step and mkrt_end_step are the two halves of a step of several requests. Up to two steps may
@@ -296,8 +297,7 @@ void mkrt_close_engine(mkrt_engine* engine);
 
 typedef struct mkrt_logit_bias {
   int32_t id;
-  float
-      value; /* added to the id's logit; at most 1e30 in absolute value, or -INFINITY, which forbids the id */
+  float value; /* added to the logit; at most 1e30 in absolute value, or -INFINITY, which forbids the id */
 } mkrt_logit_bias;
 
 typedef struct mkrt_request {
