@@ -29,8 +29,8 @@ size_t operand_place(BodyKind body, std::string_view role, bool written);
 // Returns the number of tokens from which warpgroups multiply in a product. The result is 0 if they never do,
 // and for other grids.
 uint32_t wgmma_from(const Schedule& schedule, GridId grid, const Engines& engines);
-// Returns whether a product's sums need more registers than a thread has at the kernel's start: those of
-// warpgroups, and those of wide warps with two strips each (runtime/abi/packing.h).
+// Tells whether a product's sums need more registers than a thread has at the kernel's start. Sums of
+// warpgroups do, and those of wide warps with two strips (runtime/abi/packing.h).
 bool needs_registers(const Schedule& schedule, GridId grid, const Engines& engines);
 
 // Returns the types of weights and activations of products whose rows have padding of whole chunks.

@@ -16,11 +16,10 @@ struct ProcessorLoops {
   // many multiply-adds these were, or 0 where the instruction set has no such dot products.
   uint64_t (*multiply_add)(bool bf16, uint64_t rounds);
 
-  // Multiplies `strips` strips of `cols` columns with one token, with as many as go through strips together,
-  // or with kMany, for which weights are unpacked once. `strips` is a multiple of kStrips, and `cols` of the
-  // format's tile_cols. `x`
-  // has room for kMany rows of f32, each with 64 columns more, and for kUnpackedBytes behind these. `sums`
-  // has room for 16 sums of kMany tokens of each strip. Returns how many multiply-adds these were.
+  // Multiplies `strips` strips of `cols` columns with the tokens that `Tokens` names. kMany unpacks the
+  // weights once. `strips` is a multiple of kStrips, and `cols` of the format's tile_cols. `x` has room for
+  // kMany rows of f32, each with 64 columns more, and for kUnpackedBytes behind these. `sums` has room for 16
+  // sums of kMany tokens of each strip. Returns how many multiply-adds these were.
   enum class Tokens : uint32_t { kOne, kGroup, kMany };
   uint64_t (*product)(mkrt::WeightType type, Tokens tokens, uint32_t strips, uint32_t cols,
                       const char* weights, char* x, float* sums);

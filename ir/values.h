@@ -38,9 +38,9 @@ constexpr int64_t kPartialsOfRow = 16;
 // Requires the symbols of requests.
 int64_t partial_slots(const Symbols& symbols);
 constexpr int64_t kBusyKvChunks = 16;  // KV chunks per key/value head that keep all workers busy
-// Returns the positions that one partial covers in a step with these requests. A partial covers a KV chunk
-// where the step has enough chunks to keep all workers busy, or where KV tiles would exceed the partial
-// slots. A partial covers a KV tile otherwise. Requires the cut symbols.
+// Returns the positions that one partial covers in a step with these requests: a KV chunk or a KV tile. KV
+// chunks are for steps that have enough of them to keep all workers busy. KV chunks are also for steps whose
+// KV tiles would exceed the partial slots. Requires the cut symbols.
 int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests);
 
 // Lays the values out as evaluate() takes them: one entry per SymbolId, then the elements of the lists.

@@ -1,9 +1,9 @@
 // Activations as 8-bit floats (E4M3), for Mma64 with weights of E4M3. mma.m16n8k32 then takes the codes of
 // the weights as they are stored.
 //
-// A scale belongs to a token's columns in one tile slice, at most 64. It is a power of 2 that
-// puts the greatest magnitude between 128 and 256. So scaling is exact, and only the codes are rounded. Sums
-// of a tile slice are multiplied with the inverse scale when they are added to those of the K slice.
+// A scale belongs to a token's columns in one tile slice, at most 64. It is a power of 2 that puts the
+// greatest magnitude between 128 and 256. So scaling is exact, and only the codes are rounded. Sums of a tile
+// slice are multiplied with the inverse scale when they are added to those of the K slice.
 #pragma once
 
 #include "codegen/device/product.h"
@@ -42,9 +42,9 @@ MK_INLINE u32 max_abs(u32x4 bits) {
 }
 
 // Fp8Activations is one of two buffers for activations in shared memory, which take turns. A token has a row
-// of 64 codes. A pair of k-steps has 32 bytes of it: 8 for each lane t of 4, columns 4t to 4t + 3 of the
-// first k-step and then of the second. The two pairs of every second two tokens change places, so that
-// operands have no bank conflicts. The tokens' inverse scales lie behind the rows.
+// of 64 codes. A pair of k-steps has 32 bytes of the row, 8 for each lane t of 4. These are columns 4t to
+// 4t + 3 of the first k-step, then of the second. The two pairs of every second two tokens change places, so
+// that operands have no bank conflicts. The tokens' inverse scales lie behind the rows.
 struct Fp8Activations {
   AS3 char* base;
   MK_INLINE AS3 char* at(u32 token, u32 pair) const {

@@ -1,11 +1,11 @@
-// Wgmma128: products of many tokens by warpgroup matrix instructions, up to 128 tokens per pass, or 64 in a
-// kernel whose steps have no more. Each of the
-// two warpgroups has four strips of a block, one for each warp. Weights are the A operand, in registers.
-// Activations are the B operand: 64 columns, which are those of one tile slice. The B operand lies in a
-// ring stage that the loader leaves empty for the consumers. Tokens have consecutive rows of 128 bytes there.
-// The columns of a row are in the order of the weights (runtime/abi/packing.h). The 16-byte chunk i of token
-// t lies at index i ^ t % 8. Neither the stores nor the instruction's reads have bank conflicts in this
-// order.
+// Wgmma128: products of many tokens by warpgroup matrix instructions. A pass has up to 128 tokens, or 64 in a
+// kernel whose steps have no more. Each of the two warpgroups has four strips of a block, one for each warp.
+//
+// Weights are the A operand, in registers. Activations are the B operand: 64 columns, which are those of one
+// tile slice. The B operand lies in a ring stage that the loader leaves empty for the consumers. Tokens have
+// consecutive rows of 128 bytes there. The columns of a row are in the order of the weights
+// (runtime/abi/packing.h). The 16-byte chunk i of token t lies at index i ^ t % 8. Neither the stores nor the
+// instruction's reads have bank conflicts in this order.
 //
 // A lane sums all K slices in the accumulators of the instruction. The other variants sum each K slice by
 // itself, so their bits may differ.

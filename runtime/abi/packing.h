@@ -42,14 +42,19 @@ constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 // strips pass through the ring once for each group of tokens.
 //
 // kFma: f32 weights, by multiply-adds. Each consumer warp has one K slice. A pass brings a block tile by
-//   tile, and each tile strip by strip.
+// tile, and each tile strip by strip.
+//
 // kMma8: matrix instructions, and the tokens of one matrix instruction. Work and order of bytes are those of
-// kFma. kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
-// kMma64: each warp has 16 or 32 tokens and some of a block's strips. A pass goes K slice by K slice.
-//   A stage holds the tile slices of one K slice, of all strips one after the other. Where strips are few, a
-//   stage holds those of the next tiles too.
-// kWgmma128: warpgroups multiply. A stage holds one tile slice of each strip. The loader leaves
-//   the stage behind each such stage empty, for the consumers' activations.
+// kFma.
+//
+// kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
+//
+// kMma64: each warp has 16 or 32 tokens and some of a block's strips. A pass goes K slice by K slice. A stage
+// holds the tile slices of one K slice, of all strips one after the other. Where strips are few, a stage
+// holds those of the next tiles too.
+//
+// kWgmma128: warpgroups multiply. A stage holds one tile slice of each strip. The loader leaves the stage
+// behind each such stage empty, for the consumers' activations.
 enum class ProductVariant : uint32_t { kFma, kMma8, kMma32, kMma64, kWgmma128 };
 
 constexpr uint32_t kFmaTokens = 16;     // of a group of kFma
@@ -113,8 +118,8 @@ __attribute__((always_inline)) constexpr uint32_t wgmma_tokens(uint32_t max_toke
 __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
   return warpgroups ? kMma64Strips : kBlockStrips;
 }
-// kSameStreamTokens is the most tokens up to which a weight passes through the ring in the same way: once, by
-// tiles, in blocks of one size.
+// Up to kSameStreamTokens tokens, weights pass through the ring alike. They pass once, by tiles, in blocks of
+// one size.
 constexpr uint32_t kSameStreamTokens = kMma16Tokens;
 // Most strips of a block of a product that is no expert's. `mma64`: mma64_strips() of the target.
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
@@ -222,9 +227,9 @@ struct Place {
 
 // place_in_lane() is the place of column k of a k-step, in row r of a strip, among its lane's words.
 //
-// Codes of 4 bits lie in one word: code i of row r has nibble i % 2 * 4 + r / 8 * 2 + i / 2, where i is k
-// % 4. So the word's halves have the two columns of a pair at the same bits, and rows share no byte. Codes of
-// 8 bits have a word for each of the two rows. Those of two k-steps are the A operand of mma.m16n8k32.
+// Codes of 4 bits lie in one word. Code i of row r has nibble i % 2 * 4 + r / 8 * 2 + i / 2; i is k % 4. So
+// the word's halves have the two columns of a pair at the same bits, and rows share no byte. Codes of 8 bits
+// have a word for each of the two rows. Those of two k-steps are the A operand of mma.m16n8k32.
 constexpr Place place_in_lane(const WeightFormat& format, uint64_t r, uint64_t k) {
   if (format.bits == 4) {
     const uint64_t nibble = k % 2 * 4 + r / 8 * 2 + k % 4 / 2;

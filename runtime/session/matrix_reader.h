@@ -29,9 +29,9 @@ struct PackedScales {
 // MatrixReader reads one matrix of a checkpoint, which outlives it.
 class MatrixReader {
  public:
-  // Opens the matrix `name` of `rows` x `cols` as weights of a format that has codes. Errors: what
-  // find_stored_matrix() refuses; a matrix of another format; columns in groups that do not follow each
-  // other; zero points of GPTQ without a config that tells their version.
+  // Opens the matrix `name` of `rows` x `cols` as weights of a format that has codes. Errors: those of
+  // find_stored_matrix(); another format; groups whose columns do not follow each other; zero points of GPTQ
+  // without a config that tells their version.
   static Result<MatrixReader> open(const Checkpoint& checkpoint, const std::string& name, WeightType type,
                                    uint64_t rows, uint64_t cols);
 

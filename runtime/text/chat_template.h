@@ -26,9 +26,9 @@ class ChatTemplate {
   // Returns the text of a conversation. `messages` is the array that clients send. `variables` is an object
   // of further ones, such as tools, add_generation_prompt and bos_token.
   //
-  // As in transformers, tools and documents are none and add_generation_prompt is false where they are not
-  // given, and the fields reasoning_content, thinking and reasoning of a message stand for each other. The
-  // result is the same on every run unless the template asks for the date.
+  // As in transformers, tools and documents that are not given are none, and add_generation_prompt is false.
+  // The fields reasoning_content, thinking and reasoning of a message stand for each other. The result is the
+  // same on every run unless the template asks for the date.
   //
   // Errors: `FILE:LINE: error: …` for what the template refuses by raise_exception, with its message; an
   // operation that fails; more steps, memory, output or levels than jinja/limits.h allows. A message that is
@@ -44,9 +44,9 @@ class ChatTemplate {
   std::shared_ptr<const jinja::Template> tree_, tool_tree_;
 };
 
-// Reads the template of a checkpoint's directory: of chat_template.jinja, or else of the key chat_template in
-// chat_template.json or in tokenizer_config.json. The key holds text, or a list of {name, template} with the
-// names default and tool_use. Returns nothing where no file has a template.
+// Reads the template of a checkpoint's directory: that of chat_template.jinja, if there is one. The key
+// chat_template in chat_template.json or in tokenizer_config.json has it otherwise. The key holds text, or a
+// list of {name, template} with the names default and tool_use. Returns nothing where no file has a template.
 //
 // Errors: a file cannot be read, is not JSON, or has a key of another kind; a list without the name default;
 // those of parse(), with FILE:chat_template in the place of FILE for templates inside JSON.

@@ -35,8 +35,8 @@ std::string normalize(const std::vector<Normalizer>& normalizers, std::string_vi
 
 // Reads {"type": "Replace", "pattern": {"String": …}, "content": …} of a normalizer or a decoder.
 ReplaceText read_replace(const JsonNode& node);
-// Fails where replacements, one after the other, could make a text more than 64 times as long: each step may
-// multiply it, and a few steps would fill the memory.
+// Fails where replacements, one after the other, could make a text more than 64 times as long. Each step may
+// multiply the length, and a few steps would fill the memory.
 void check_growth(const JsonNode& node, std::span<const ReplaceText> steps);
 // Returns the text with all occurrences replaced. Requires a string that is not empty to be replaced.
 std::string replace_all(const ReplaceText& replace, std::string_view text);

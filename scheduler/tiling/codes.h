@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// Tells whether a product can read codes in place of x: its weights are E4M3, its x is bf16, and warpgroups
+// Tells whether a product can read codes in place of x. Its weights are E4M3 and its x is bf16. Warpgroups
 // can multiply its largest steps. `from` is the fewest rows of such steps; 0: the product's `wgmma_from`.
 bool can_read_codes(const TaskProgram& program, const TaskGrid& grid, uint32_t from);
 

@@ -38,9 +38,9 @@ struct Mma64Warps {
 };
 
 // Each group of warps that have the same tokens multiplies a block's tile slices and reads them from shared
-// memory. Weights lie there as they are stored. Activations are written to shared memory once, and each warp
-// of a group reads them, or reads them for each strip where the format has groups. The copies use the
-// bandwidth of shared memory, too. Fp8: activations are 8-bit floats.
+// memory. Weights lie there as they are stored. Activations are written to shared memory once. Each warp of a
+// group reads them once, or for each strip where the format has groups. The copies use the bandwidth of
+// shared memory, too. Fp8: activations are 8-bit floats.
 Variant mma64(const Machine& m, int64_t tokens, mkrt::WeightType type, const Mma64Warps& of, bool fp8) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, slice_bytes = mkrt::kStageBytes / mkrt::kKSlices;
   const mkrt::WeightFormat format = mkrt::weight_format(type);

@@ -7,9 +7,10 @@
 
 namespace mkc {
 
-// Variant says how a product is multiplied. It has the tokens of a pass, the rate at which weights are
-// multiplied, and the rows of activations that a pass of a block loads. `activations_ns` is the additional
-// time of these loads. One load serves `strips` strips with x_bytes of each.
+// Variant says how a product is multiplied. `group` is the tokens of a pass. `bytes_per_ns` is the rate at
+// which weights are multiplied. `x_rows` is the rows of activations that a pass of a block loads.
+// `activations_ns` is the additional time of these loads. One load serves `strips` strips with x_bytes of
+// each.
 struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
