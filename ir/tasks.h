@@ -57,10 +57,10 @@ constexpr int64_t kTileRows = 16;
 constexpr int64_t kMaxStrips = 4;  // most strips of one task of an expert
 // A weight's columns are cut into K slices. Each K slice is summed alone, then the slices are added in order.
 constexpr int64_t kKSlices = 8;
-constexpr int64_t kSumColumns = 512;      // columns of one task of expert_sum
-constexpr int64_t kRowColumns = 512;      // columns of one task of a row grid without a norm of whole rows
-constexpr int64_t kMaxTasks = 1 << 24;    // of a grid
-constexpr int64_t kMaxSampled = 1 << 18;  // largest vocabulary that a sample task takes
+constexpr int64_t kExpertSumColumns = 512;  // columns of one task of expert_sum
+constexpr int64_t kRowColumns = 512;        // columns of one task of a row grid without a norm of whole rows
+constexpr int64_t kMaxTasks = 1 << 24;      // of a grid
+constexpr int64_t kMaxSampled = 1 << 18;    // largest vocabulary that a sample task takes
 
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …

@@ -8,7 +8,7 @@ namespace {
 
 llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::ExpertSumArgs;
-  static_assert(mk::kSumCols == kSumColumns);
+  static_assert(mk::kExpertSumColumns == kExpertSumColumns);
   Fields f{e, call, e.local(sizeof(A))};
   const Tensor& x = f.tensor("x");
   f.set_operand(offsetof(A, x), "x");

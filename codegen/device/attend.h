@@ -15,22 +15,22 @@
 
 namespace mk {
 
-constexpr f32 kNone = -__builtin_inff();
+constexpr f32 kNoScore = -__builtin_inff();
 
 // The warps add up 8 query rows and 64 columns of values at a time.
 constexpr u32 kSumRows = 8;
-constexpr u32 kSumColumns = 64;
+constexpr u32 kValueColumns = 64;
 static_assert(kQueryTileRows == 2 * kSumRows && kQueryTileRowsF32 == kSumRows);
 
 struct AttendScratch {
   static constexpr u32 kQueryBytes = kQueryTileRows * 2 * kMaxHeadDim;
-  static constexpr u32 kFreshBytes = kMaxHeadDim * 2;
-  AS3 char* q;      // queries, in the layout of the form
-  AS3 char* fresh;  // a key, and a value kFreshBytes behind it: see keeps_fresh()
+  static constexpr u32 kStepVectorBytes = kMaxHeadDim * 2;
+  AS3 char* q;        // queries, in the layout of the form
+  AS3 char* step_kv;  // a key, and a value kStepVectorBytes behind it: see keeps_step_kv()
   AS3 f32* base;
 
   MK_INLINE explicit AttendScratch(const Worker& w)
-      : q(w.scratch()), fresh(q + kQueryBytes), base((AS3 f32*)(fresh + 2 * kFreshBytes)) {}
+      : q(w.scratch()), step_kv(q + kQueryBytes), base((AS3 f32*)(step_kv + 2 * kStepVectorBytes)) {}
   // greatest() and total() are a row's greatest score and its sum of weights, [warp].
   MK_INLINE AS3 f32* greatest(u32 row) const { return base + row * kConsumerWarps; }
   MK_INLINE AS3 f32* total(u32 row) const { return greatest(kQueryTileRows + row); }
@@ -38,25 +38,25 @@ struct AttendScratch {
   // spreads over all banks what 8 lanes write at a time.
   MK_INLINE AS3 f32* sum(u32 warp, u32 row, u32 column) const {
     const u32 four = (column / 16 + column / 4 % 4 * 4) ^ row % 2 * 4;
-    return greatest(2 * kQueryTileRows) + (warp * kSumRows + row) * kSumColumns + four * 4;
+    return greatest(2 * kQueryTileRows) + (warp * kSumRows + row) * kValueColumns + four * 4;
   }
   MK_INLINE f32 greatest_of_all(u32 row) const {
     static_assert(kConsumerWarps == 8);
     const f32x4 low = *(AS3 const f32x4*)greatest(row), high = *(AS3 const f32x4*)(greatest(row) + 4);
-    f32 all = kNone;
+    f32 all = kNoScore;
     MK_UNROLL
     for (u32 i = 0; i < 4; ++i) all = __builtin_fmaxf(all, __builtin_fmaxf(low[i], high[i]));
     return all;
   }
 };
-static_assert(AttendScratch::kQueryBytes + 2 * AttendScratch::kFreshBytes +
-                  (2 * kQueryTileRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
+static_assert(AttendScratch::kQueryBytes + 2 * AttendScratch::kStepVectorBytes +
+                  (2 * kQueryTileRows + kSumRows * kValueColumns) * kConsumerWarps * sizeof(f32) <=
               kScratchBytes);
 
 // partial_weight() is the weight of a score m, or of a partial with greatest score m, in a whole with
 // greatest score `all`.
 MK_INLINE f32 partial_weight(f32 m, f32 all) {
-  return m == kNone ? 0 : mk_exp2(m - all);
+  return m == kNoScore ? 0 : mk_exp2(m - all);
 }
 
 // Merge adds two sums over different positions. `before` and `more` scale either sum to the greatest score of
@@ -84,7 +84,7 @@ struct Rows {
         kv_len(a.kv_len[block]),
         request(a.request[block]),
         head(head_number) {}
-  MK_INLINE u32 fresh() const { return kv_len - count; }  // the position of the first row
+  MK_INLINE u32 first_position() const { return kv_len - count; }  // of the first row
   // earlier() counts the positions that were in the cache before the step.
   MK_INLINE u32 earlier(const AttendArgs& a) const { return a.context[request] - a.step_rows[request]; }
   // written_by_attend() is true for a request's last row block. The tasks that attend to it write its keys
@@ -103,8 +103,8 @@ MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
   return a.window != 0 && last + 1 > a.window ? last + 1 - a.window : 0;
 }
 // first_kv_tile() is the first KV tile that the rows see. Partials are numbered from this KV tile on.
-MK_INLINE u32 first_kv_tile(const AttendArgs& a, const Rows& r) {
-  return first_seen(a, r.fresh()) / kKvTile;
+MK_INLINE u32 first_kv_tile(const AttendArgs& a, const Rows& block) {
+  return first_seen(a, block.first_position()) / kKvTile;
 }
 
 // KvTile is a KV tile and the partial it belongs to.
@@ -112,8 +112,8 @@ struct KvTile {
   u32 begin;    // the first position
   u32 partial;  // the number of the partial in the row block
   bool first;   // whether this is the first KV tile of the partial
-  MK_INLINE KvTile(const AttendArgs& a, const Rows& r, u32 partial_number, u32 number)
-      : begin(first_kv_tile(a, r) * kKvTile + partial_number * a.partial_positions + number * kKvTile),
+  MK_INLINE KvTile(const AttendArgs& a, const Rows& block, u32 partial_number, u32 number)
+      : begin(first_kv_tile(a, block) * kKvTile + partial_number * a.partial_positions + number * kKvTile),
         partial(partial_number),
         first(number == 0) {}
 };
@@ -128,32 +128,32 @@ struct Seen {
 // of the row block is head x % group of token x / group.
 struct QueryTile {
   u32 first, count, group;
-  u32 fresh;       // the position of token 0
-  u32 begin, end;  // positions [begin, end) that some row sees
-  MK_INLINE QueryTile(const AttendArgs& a, const Rows& r, u32 first_row, u32 max)
-      : first(first_row), group(a.heads / a.kv_heads), fresh(r.fresh()) {
-    const u32 left = r.count * group - first;
+  u32 first_position;  // of token 0
+  u32 begin, end;      // positions [begin, end) that some row sees
+  MK_INLINE QueryTile(const AttendArgs& a, const Rows& block, u32 first_row, u32 max)
+      : first(first_row), group(a.heads / a.kv_heads), first_position(block.first_position()) {
+    const u32 left = block.count * group - first;
     count = left < max ? left : max;
-    begin = first_seen(a, fresh + token(0));
-    end = fresh + token(count - 1) + 1;
+    begin = first_seen(a, first_position + token(0));
+    end = first_position + token(count - 1) + 1;
   }
   MK_INLINE u32 token(u32 row) const { return (first + row) / group; }
   MK_INLINE u32 head(u32 row) const { return (first + row) % group; }  // head number in the group
   MK_INLINE Seen seen_by(const AttendArgs& a, u32 row) const {
-    const u32 last = fresh + token(row), first_of_row = first_seen(a, last);
+    const u32 last = first_position + token(row), first_of_row = first_seen(a, last);
     return {first_of_row, row < count ? last + 1 - first_of_row : 0};
   }
   MK_INLINE bool sees(u32 from, u32 to) const { return from < end && to > begin; }
 };
 
-constexpr u32 kHalf = 16;  // positions that always share a page
-static_assert(kKvTile == kPlaces * kHalf);
+constexpr u32 kPlacePositions = 16;  // positions that always share a page
+static_assert(kKvTile == kPlaces * kPlacePositions);
 
-// Keys and values come through the ring. A query tile takes the keys first, kSumColumns columns at a
+// Keys and values come through the ring. A query tile takes the keys first, kValueColumns columns at a
 // time, and then the values. Stages whose positions no row of it sees are left out.
 template <class C>
 struct StageRows {
-  static constexpr u32 kPitch = kSumColumns * C::bytes;  // bytes from one position to the next
+  static constexpr u32 kPitch = kValueColumns * C::bytes;  // bytes from one position to the next
   static constexpr u32 kPositions = min(kStageBytes / kPitch, kKvTile);
   static constexpr u32 kChunks = kPitch / 16;
   // at() is where a byte of a position lies. Chunks of 16 bytes are swizzled, so that lanes that read
@@ -166,21 +166,21 @@ struct StageRows {
   }
 };
 
-// brought_to() is the end of the positions whose vectors the loader brings: those in the cache before the
+// cached_end_of() is the end of the positions whose vectors the loader brings: those in the cache before the
 // step. The end is 0 if a head's vector is not a multiple of 16 bytes. The loader leaves only the address of
 // a head's vector for other positions, and put_rows() copies the vector into the stage.
 template <class C>
-MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
-  return a.head_dim * C::bytes % kChunkBytes == 0 ? r.earlier(a) : 0;
+MK_INLINE u32 cached_end_of(const AttendArgs& a, const Rows& block) {
+  return a.head_dim * C::bytes % kChunkBytes == 0 ? block.earlier(a) : 0;
 }
 
-// keeps_fresh() tells whether a query tile of one row finds its key and value in shared memory, rounded as in
-// the cache. The task has written them itself, and the loader has brought all other positions. Vectors of f32
-// would not fit.
+// keeps_step_kv() tells whether a query tile of one row finds its key and value in shared memory, rounded as
+// in the cache. The task has written them itself, and the loader has brought all other positions. Vectors of
+// f32 would not fit.
 template <class C>
-MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
-  return C::bytes <= 2 && r.count == 1 && r.written_by_attend(a) && r.earlier(a) == r.fresh() &&
-         a.head_dim * C::bytes % kChunkBytes == 0;
+MK_INLINE bool keeps_step_kv(const AttendArgs& a, const Rows& block) {
+  return C::bytes <= 2 && block.count == 1 && block.written_by_attend(a) &&
+         block.earlier(a) == block.first_position() && a.head_dim * C::bytes % kChunkBytes == 0;
 }
 
 // Warp is the context of a warp's work. The forms of attention hold numbers only, so that these stay in
@@ -189,16 +189,16 @@ struct Warp {
   Worker& w;
   const AttendArgs& a;
   const AttendScratch& scratch;
-  const QueryTile& b;
-  u32 first;         // the first of the warp's 32 positions
-  u32 brought;       // result of brought_to()
-  bool keeps_fresh;  // result of keeps_fresh()
+  const QueryTile& tile;
+  u32 first;           // the first of the warp's 32 positions
+  u32 cached_end;      // result of cached_end_of()
+  bool keeps_step_kv;  // result of keeps_step_kv()
   MK_INLINE u32 lane() const { return w.lane(); }
-  MK_INLINE u32 warp() const { return w.warp(); }
+  MK_INLINE u32 number() const { return w.warp(); }
   // sees(): some row sees some position of the warp. sees_all(): each position of the warp is seen by some
   // row.
-  MK_INLINE bool sees() const { return b.sees(first, first + kWarpLanes); }
-  MK_INLINE bool sees_all() const { return b.begin <= first && first + kWarpLanes <= b.end; }
+  MK_INLINE bool sees() const { return tile.sees(first, first + kWarpLanes); }
+  MK_INLINE bool sees_all() const { return tile.begin <= first && first + kWarpLanes <= tile.end; }
 };
 
 // load_chunk() reads bytes [byte, byte + 16) of a row of `bytes` bytes, and zeros from the end of the row on.
@@ -211,29 +211,29 @@ MK_INLINE u32x4 load_chunk(AS1 const char* row, u32 byte, u32 bytes) {
   return words;
 }
 
-// put_rows() replaces the addresses in a stage by the vectors they point to, some rows at a time. `fresh` is
-// the step's own vector (keeps_fresh()).
+// put_rows() replaces the addresses in a stage by the vectors they point to, some rows at a time. `step_kv`
+// is the step's own vector (keeps_step_kv()).
 template <class C>
-MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 char* rows) {
+MK_INLINE void put_rows(const Warp& warp, u32 column, AS3 const char* step_kv, AS3 char* rows) {
   using S = StageRows<C>;
   constexpr u32 kAtOnce = 4, kStep = kWarpLanes / S::kChunks;
-  const u32 begin = x.b.begin > x.brought ? x.b.begin : x.brought, bytes = x.a.head_dim * C::bytes,
-            to = min(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * kChunkBytes,
-            at = column * C::bytes + byte;
-  if (x.keeps_fresh) {
-    const u32 row = x.b.fresh - x.first;
-    if (row < kWarpLanes && x.lane() < S::kChunks && at < bytes)
-      *(AS3 u32x4*)(rows + S::at(row, byte)) = *(AS3 const u32x4*)(fresh + at);
+  const u32 begin = warp.tile.begin > warp.cached_end ? warp.tile.begin : warp.cached_end,
+            bytes = warp.a.head_dim * C::bytes, to = min(warp.tile.end - warp.first, kWarpLanes),
+            byte = warp.lane() % S::kChunks * kChunkBytes, at = column * C::bytes + byte;
+  if (warp.keeps_step_kv) {
+    const u32 row = warp.tile.first_position - warp.first;
+    if (row < kWarpLanes && warp.lane() < S::kChunks && at < bytes)
+      *(AS3 u32x4*)(rows + S::at(row, byte)) = *(AS3 const u32x4*)(step_kv + at);
     return;
   }
   MK_ROLLED
-  for (u32 from = begin > x.first ? begin - x.first : 0; from < to; from += kAtOnce * kStep) {
-    const auto row = [&](u32 i) { return from + i * kStep + x.lane() / S::kChunks; };
+  for (u32 from = begin > warp.first ? begin - warp.first : 0; from < to; from += kAtOnce * kStep) {
+    const auto row = [&](u32 i) { return from + i * kStep + warp.lane() / S::kChunks; };
     u32x4 chunk[kAtOnce];
     MK_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {
       chunk[i] = u32x4(0);
-      if (row(i) < to && at < bytes && !x.w.gave_up())
+      if (row(i) < to && at < bytes && !warp.w.gave_up())
         chunk[i] = load_chunk((AS1 const char*)*(AS3 const u64*)(rows + S::at(row(i), 0)), at, bytes);
     }
     mk_warp_sync();
@@ -245,31 +245,31 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 ch
 
 // pass_stages() acquires and releases the stages of [from, to) of a KV tile, which other warps read.
 template <class C>
-MK_INLINE void pass_stages(const Warp& x, u32 from, u32 to) {
-  const u32 kv_tile = x.first - x.warp() * kWarpLanes;
+MK_INLINE void pass_stages(const Warp& warp, u32 from, u32 to) {
+  const u32 kv_tile = warp.first - warp.number() * kWarpLanes;
   MK_ROLLED
   for (u32 first = kv_tile + from; first < kv_tile + to; first += StageRows<C>::kPositions) {
-    if (!x.b.sees(first, first + StageRows<C>::kPositions)) continue;
-    acquire_stage(x.w);
-    release_stage(x.w);
+    if (!warp.tile.sees(first, first + StageRows<C>::kPositions)) continue;
+    acquire_stage(warp.w);
+    release_stage(warp.w);
   }
 }
 
 // take_rows() takes the stages of `column` of keys or values. use(rows) gets the warp's positions if some row
-// sees one of them. `fresh` is the step's own vector (keeps_fresh()).
+// sees one of them. `step_kv` is the step's own vector (keeps_step_kv()).
 template <class C, class Form, class Use>
-MK_INLINE void take_rows(const Warp& x, u32 column, AS3 const char* fresh, Use use) {
+MK_INLINE void take_rows(const Warp& warp, u32 column, AS3 const char* step_kv, Use use) {
   using S = StageRows<C>;
-  const u32 mine = x.warp() * kWarpLanes / S::kPositions * S::kPositions;
-  pass_stages<C>(x, 0, x.sees() ? mine : kKvTile);
-  if (!x.sees()) return;
-  AS3 char* rows = acquire_stage(x.w) + (x.warp() * kWarpLanes - mine) * S::kPitch;
-  put_rows<C>(x, column, fresh, rows);
-  Form::clear_unseen(x, column, rows);
+  const u32 mine = warp.number() * kWarpLanes / S::kPositions * S::kPositions;
+  pass_stages<C>(warp, 0, warp.sees() ? mine : kKvTile);
+  if (!warp.sees()) return;
+  AS3 char* rows = acquire_stage(warp.w) + (warp.number() * kWarpLanes - mine) * S::kPitch;
+  put_rows<C>(warp, column, step_kv, rows);
+  Form::clear_unseen(warp, column, rows);
   mk_warp_sync();
   use(rows);
-  release_written_stage(x.w);
-  pass_stages<C>(x, mine + S::kPositions, kKvTile);
+  release_written_stage(warp.w);
+  pass_stages<C>(warp, mine + S::kPositions, kKvTile);
 }
 
 }  // namespace mk

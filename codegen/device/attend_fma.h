@@ -19,8 +19,8 @@ struct FmaForm {
 
   // weights() are the weights of one of the warp's positions, by row. The array overlaps the queries, which
   // nobody needs by then.
-  MK_INLINE static AS3 f32* weights(const Warp& x, u32 index) {
-    return (AS3 f32*)x.scratch.q + (x.warp() * kWarpLanes + index) * kRows;
+  MK_INLINE static AS3 f32* weights(const Warp& warp, u32 index) {
+    return (AS3 f32*)warp.scratch.q + (warp.number() * kWarpLanes + index) * kRows;
   }
 
   MK_INLINE static f32 round(f32 value) { return value; }
@@ -40,45 +40,45 @@ struct FmaForm {
     for (u32 row = 0; row < kRows; ++row) score[row] = 0;
   }
 
-  // add_keys() multiplies columns [column, column + kSumColumns) of the keys.
-  MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 position = x.first + x.lane(), columns = min(x.a.head_dim - column, kSumColumns);
-    if (position < x.b.begin || position >= x.b.end) return;
+  // add_keys() multiplies columns [column, column + kValueColumns) of the keys.
+  MK_INLINE void add_keys(const Warp& warp, AS3 const char* rows, u32 column) {
+    const u32 position = warp.first + warp.lane(), columns = min(warp.a.head_dim - column, kValueColumns);
+    if (position < warp.tile.begin || position >= warp.tile.end) return;
     for (u32 i = 0; i < columns; i += 4) {
-      const f32x4 k = load4(rows, x.lane(), i);
+      const f32x4 k = load4(rows, warp.lane(), i);
       MK_UNROLL
       for (u32 row = 0; row < kRows; ++row) {
-        const f32x4 q = *(AS3 const f32x4*)((AS3 const f32*)x.scratch.q + row * kMaxHeadDim + column + i);
+        const f32x4 q = *(AS3 const f32x4*)((AS3 const f32*)warp.scratch.q + row * kMaxHeadDim + column + i);
         MK_UNROLL
         for (u32 e = 0; e < 4; ++e) score[row] = __builtin_fmaf(q[e], k[e], score[row]);
       }
     }
   }
 
-  MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
+  MK_INLINE void hide_unseen(const Warp& warp, f32 scale) {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row)
-      score[row] = x.b.seen_by(x.a, row)(x.first + x.lane()) ? score[row] * scale : kNone;
+      score[row] = warp.tile.seen_by(warp.a, row)(warp.first + warp.lane()) ? score[row] * scale : kNoScore;
   }
 
-  MK_INLINE void put_greatest(const Warp& x) {
+  MK_INLINE void put_greatest(const Warp& warp) {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) {
       const f32 max = mk_warp_max(score[row]);
-      if (x.lane() == 0) x.scratch.greatest(row)[x.warp()] = max;
+      if (warp.lane() == 0) warp.scratch.greatest(row)[warp.number()] = max;
     }
   }
 
-  MK_INLINE void weigh(const Warp& x) {
+  MK_INLINE void weigh(const Warp& warp) {
     f32x4 weight[kRows / 4];
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) {
-      weight[row / 4][row % 4] = partial_weight(score[row], x.scratch.greatest_of_all(row));
+      weight[row / 4][row % 4] = partial_weight(score[row], warp.scratch.greatest_of_all(row));
       const f32 total = mk_warp_sum(weight[row / 4][row % 4]);
-      if (x.lane() == 0) x.scratch.total(row)[x.warp()] = total;
+      if (warp.lane() == 0) warp.scratch.total(row)[warp.number()] = total;
     }
     MK_UNROLL
-    for (u32 i = 0; i < kRows / 4; ++i) ((AS3 f32x4*)weights(x, x.lane()))[i] = weight[i];
+    for (u32 i = 0; i < kRows / 4; ++i) ((AS3 f32x4*)weights(warp, warp.lane()))[i] = weight[i];
     mk_warp_sync();
   }
 
@@ -87,26 +87,27 @@ struct FmaForm {
     for (u32 row = 0; row < kRows; ++row) sum[row] = 0;
   }
 
-  MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32 column) {
-    if (column + 2 * x.lane() >= x.a.head_dim) return;
-    const u32 begin = x.b.begin > x.first ? x.b.begin - x.first : 0;
-    const u32 left = x.b.end > x.first ? x.b.end - x.first : 0;
+  MK_INLINE void add_values(const Warp& warp, AS3 const char* rows, u32 column) {
+    if (column + 2 * warp.lane() >= warp.a.head_dim) return;
+    const u32 begin = warp.tile.begin > warp.first ? warp.tile.begin - warp.first : 0;
+    const u32 left = warp.tile.end > warp.first ? warp.tile.end - warp.first : 0;
     const u32 end = left < kWarpLanes ? left : kWarpLanes;
     for (u32 i = begin; i < end; ++i) {
-      const f32x2 value = *(AS3 const f32x2*)(rows + StageRows<F32>::at(i, 2 * x.lane() * sizeof(f32)));
+      const f32x2 value = *(AS3 const f32x2*)(rows + StageRows<F32>::at(i, 2 * warp.lane() * sizeof(f32)));
       MK_UNROLL
       for (u32 row = 0; row < kRows; ++row) {
-        const f32 weight = weights(x, i)[row];
+        const f32 weight = weights(warp, i)[row];
         MK_UNROLL
         for (u32 e = 0; e < 2; ++e) sum[row][e] = __builtin_fmaf(weight, value[e], sum[row][e]);
       }
     }
   }
 
-  MK_INLINE void put_sums(const Warp& x, u32) const {
+  MK_INLINE void put_sums(const Warp& warp, u32) const {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row)
-      *(AS3 f32x2*)(x.scratch.sum(x.warp(), row, x.lane() / 2 * 4) + x.lane() % 2 * 2) = sum[row];
+      *(AS3 f32x2*)(warp.scratch.sum(warp.number(), row, warp.lane() / 2 * 4) + warp.lane() % 2 * 2) =
+          sum[row];
   }
 };
 

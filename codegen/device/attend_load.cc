@@ -7,18 +7,18 @@ namespace mk {
 
 namespace {
 
-constexpr u32 kHalvesAtOnce = 4;  // groups of kHalf positions whose places are read together
+constexpr u32 kPlacesAtOnce = 4;  // groups of kPlacePositions positions whose places are read together
 
 // find_places() stores where the positions of the KV tile at `first` lie. All lanes have used the places of
 // the KV tile before, because each stage ends with a barrier.
-MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, u32 first) {
-  const u32 position = first + w.lane() * kHalf;
-  if (w.lane() < kPlaces && position < r.kv_len) *w.place(w.lane()) = r.offset_of(a.cache, position);
+MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& block, u32 first) {
+  const u32 position = first + w.lane() * kPlacePositions;
+  if (w.lane() < kPlaces && position < block.kv_len) *w.place(w.lane()) = block.offset_of(a.cache, position);
   mk_warp_sync();
 }
 
 // load_all_rows() copies all positions of a stage. `first` is the stage's first position in the KV tile.
-// `vectors` is where this lane's bytes of a half's first position lie. The places of several halves are read
+// `vectors` is where this lane's bytes of a group's first position lie. The places of several groups are read
 // at once. The addresses of a lane are fixed distances apart.
 template <class C>
 MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 stride, AS3 char* stage,
@@ -28,52 +28,53 @@ MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 strid
   const u32 row = w.lane() / S::kChunks, byte = w.lane() % S::kChunks * kChunkBytes;
   vectors += row * stride;
   MK_ROLLED
-  for (u32 half = 0; half < S::kPositions; half += kHalvesAtOnce * kHalf) {
-    u64 places[kHalvesAtOnce];
+  for (u32 group = 0; group < S::kPositions; group += kPlacesAtOnce * kPlacePositions) {
+    u64 places[kPlacesAtOnce];
     MK_UNROLL
-    for (u32 i = 0; i < kHalvesAtOnce; ++i) places[i] = *w.place((first + half) / kHalf + i);
+    for (u32 i = 0; i < kPlacesAtOnce; ++i) places[i] = *w.place((first + group) / kPlacePositions + i);
     MK_UNROLL
-    for (u32 i = 0; i < kHalvesAtOnce; ++i) {
+    for (u32 i = 0; i < kPlacesAtOnce; ++i) {
       AS1 const char* from = vectors + places[i];
       MK_UNROLL
-      for (u32 j = 0; j < kHalf; j += kRows, from += kRows * stride)
-        mk_async_load16(stage + (half + i * kHalf + j) * S::kPitch + S::at(row, byte ^ S::swizzle(j)), from);
+      for (u32 j = 0; j < kPlacePositions; j += kRows, from += kRows * stride)
+        mk_async_load16(
+            stage + (group + i * kPlacePositions + j) * S::kPitch + S::at(row, byte ^ S::swizzle(j)), from);
     }
   }
 }
 
 // load_rows() fills positions [from, to) of a stage, from `column` on. `first` is the stage's first position
-// in the KV tile. Positions below `brought` get their vectors, and the others the addresses of theirs.
+// in the KV tile. Positions below `cached_end` get their vectors, and the others the addresses of theirs.
 template <class C>
 MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* cache, AS3 char* stage,
-                         u32 first, u32 column, u32 from, u32 to, u32 brought) {
+                         u32 first, u32 column, u32 from, u32 to, u32 cached_end) {
   using S = StageRows<C>;
   const u32 byte = w.lane() % S::kChunks * kChunkBytes, at = column * C::bytes + byte;
   const bool there = at < a.head_dim * C::bytes;
-  if (from == 0 && min(to, brought) >= S::kPositions) {
+  if (from == 0 && min(to, cached_end) >= S::kPositions) {
     if (there) load_all_rows<C>(w, cache + at, a.cache.position_stride, stage, first);
     return;
   }
   MK_ROLLED
-  for (u32 half = from / kHalf * kHalf; half < to; half += kHalf) {
-    AS1 const char* vectors = cache + *w.place((first + half) / kHalf);
+  for (u32 group = from / kPlacePositions * kPlacePositions; group < to; group += kPlacePositions) {
+    AS1 const char* vectors = cache + *w.place((first + group) / kPlacePositions);
     const auto for_rows = [&](auto load) {
       MK_UNROLL
-      for (u32 i = 0; i < kHalf; i += kWarpLanes / S::kChunks) {
+      for (u32 i = 0; i < kPlacePositions; i += kWarpLanes / S::kChunks) {
         const u32 row = i + w.lane() / S::kChunks;
-        load(half + row, vectors + row * a.cache.position_stride);
+        load(group + row, vectors + row * a.cache.position_stride);
       }
     };
     const auto load_row = [&](u32 position, AS1 const char* vector) {
       if (there) mk_async_load16(stage + S::at(position, byte), vector + at);
     };
-    if (half >= from && half + kHalf <= min(to, brought)) {
+    if (group >= from && group + kPlacePositions <= min(to, cached_end)) {
       for_rows(load_row);
       continue;
     }
     for_rows([&](u32 position, AS1 const char* vector) {
       if (position < from || position >= to) return;
-      if (position < brought) return load_row(position, vector);
+      if (position < cached_end) return load_row(position, vector);
       if (byte == 0) *(AS3 u64*)(stage + S::at(position, 0)) = (u64)vector;
     });
   }
@@ -82,20 +83,21 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
 // stream_query_tile() fills the stages of keys or values for a query tile. The result is false once the
 // launch is over.
 template <class C>
-MK_INLINE bool stream_query_tile(Worker& w, const AttendArgs& a, const QueryTile& b, AS1 const char* cache,
-                                 u32 kv_tile, u32 brought) {
+MK_INLINE bool stream_query_tile(Worker& w, const AttendArgs& a, const QueryTile& tile, AS1 const char* cache,
+                                 u32 kv_tile, u32 cached_end) {
   using S = StageRows<C>;
   MK_ROLLED
-  for (u32 column = 0; column < a.head_dim; column += kSumColumns) MK_ROLLED
+  for (u32 column = 0; column < a.head_dim; column += kValueColumns) MK_ROLLED
   for (u32 from = 0; from < kKvTile; from += S::kPositions) {
     const u32 first = kv_tile + from;
-    if (!b.sees(first, first + S::kPositions)) continue;
+    if (!tile.sees(first, first + S::kPositions)) continue;
     if (!wait_free_stage(w)) return false;
-    const u32 stage_index = w.stage % w.stages;
-    load_rows<C>(w, a, cache, w.stage_at(stage_index), from, column, b.begin > first ? b.begin - first : 0,
-                 min(b.end - first, S::kPositions), brought > first ? brought - first : 0);
+    const u32 stage_index = w.stages_acquired % w.stages;
+    load_rows<C>(w, a, cache, w.stage_at(stage_index), from, column,
+                 tile.begin > first ? tile.begin - first : 0, min(tile.end - first, S::kPositions),
+                 cached_end > first ? cached_end - first : 0);
     Async::end(w, stage_index);
-    ++w.stage;
+    ++w.stages_acquired;
   }
   return true;
 }
@@ -104,17 +106,17 @@ MK_INLINE bool stream_query_tile(Worker& w, const AttendArgs& a, const QueryTile
 template <class C>
 MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
                             u32 query_tile_rows) {
-  const Rows r(a, row_block, head);
-  const u32 brought = brought_to<C>(a, r), rows = r.count * (a.heads / a.kv_heads);
+  const Rows block(a, row_block, head);
+  const u32 cached_end = cached_end_of<C>(a, block), rows = block.count * (a.heads / a.kv_heads);
   MK_ROLLED
   for (u32 number = 0; number < a.partial_positions / kKvTile; ++number) {
-    const KvTile kv_tile(a, r, partial, number);
-    find_places(w, a, r, kv_tile.begin);
+    const KvTile kv_tile(a, block, partial, number);
+    find_places(w, a, block, kv_tile.begin);
     MK_ROLLED
     for (u32 row = 0; row < rows; row += query_tile_rows) {
-      const QueryTile b(a, r, row, query_tile_rows);
-      if (!stream_query_tile<C>(w, a, b, a.cache.k, kv_tile.begin, brought)) return;
-      if (!stream_query_tile<C>(w, a, b, a.cache.v, kv_tile.begin, brought)) return;
+      const QueryTile tile(a, block, row, query_tile_rows);
+      if (!stream_query_tile<C>(w, a, tile, a.cache.k, kv_tile.begin, cached_end)) return;
+      if (!stream_query_tile<C>(w, a, tile, a.cache.v, kv_tile.begin, cached_end)) return;
     }
   }
 }

@@ -21,8 +21,8 @@ struct MmaForm {
   u32x4 weight[2];  // A operands of 16 positions each
   f32 sum[8][4];    // columns 16t + j and 16t + 8 + j: row g, then row g + 8
 
-  MK_INLINE static u32 g(const Warp& x) { return x.lane() / 4; }
-  MK_INLINE static u32 t(const Warp& x) { return x.lane() % 4; }
+  MK_INLINE static u32 g(const Warp& warp) { return warp.lane() / 4; }
+  MK_INLINE static u32 t(const Warp& warp) { return warp.lane() % 4; }
 
   MK_INLINE static u32 padded(u32 head_dim) { return (head_dim + kKeyStep - 1) / kKeyStep * kKeyStep; }
   // put_query() stores queries as A operands: 16 bytes for each lane, half a key step after the other. An
@@ -41,12 +41,13 @@ struct MmaForm {
 
   // clear_unseen() clears the warp's positions that no row sees, and the columns behind the head's end. Stale
   // bytes would meet weights and queries of 0, and NaN times 0 would be NaN.
-  MK_INLINE static void clear_unseen(const Warp& x, u32 column, AS3 char* rows) {
-    if (x.sees_all() && column + kSumColumns <= x.a.head_dim) return;
-    const u32 byte = x.lane() % S::kChunks * kChunkBytes;
+  MK_INLINE static void clear_unseen(const Warp& warp, u32 column, AS3 char* rows) {
+    if (warp.sees_all() && column + kValueColumns <= warp.a.head_dim) return;
+    const u32 byte = warp.lane() % S::kChunks * kChunkBytes;
     MK_ROLLED
-    for (u32 row = x.lane() / S::kChunks; row < kWarpLanes; row += kWarpLanes / S::kChunks)
-      if (!x.b.sees(x.first + row, x.first + row + 1) || column * C::bytes + byte >= x.a.head_dim * C::bytes)
+    for (u32 row = warp.lane() / S::kChunks; row < kWarpLanes; row += kWarpLanes / S::kChunks)
+      if (!warp.tile.sees(warp.first + row, warp.first + row + 1) ||
+          column * C::bytes + byte >= warp.a.head_dim * C::bytes)
         *(AS3 u32x4*)(rows + S::at(row, byte)) = u32x4(0);
   }
 
@@ -56,14 +57,15 @@ struct MmaForm {
     for (u32 i = 0; i < 4; ++i) score[j][i] = 0;
   }
 
-  // add_keys() multiplies columns [column, column + kSumColumns) of the keys.
-  MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 columns = min(x.a.head_dim - column, kSumColumns), swizzle = S::swizzle(g(x));
-    AS3 const u32x4* query = (AS3 const u32x4*)x.scratch.q + column / kKeyStep * 2 * kWarpLanes + x.lane();
-    rows += g(x) * S::kPitch;
+  // add_keys() multiplies columns [column, column + kValueColumns) of the keys.
+  MK_INLINE void add_keys(const Warp& warp, AS3 const char* rows, u32 column) {
+    const u32 columns = min(warp.a.head_dim - column, kValueColumns), swizzle = S::swizzle(g(warp));
+    AS3 const u32x4* query =
+        (AS3 const u32x4*)warp.scratch.q + column / kKeyStep * 2 * kWarpLanes + warp.lane();
+    rows += g(warp) * S::kPitch;
     MK_ROLLED
     for (u32 step = 0; step < columns; step += kKeyStep, query += 2 * kWarpLanes) {
-      AS3 const char* at = rows + ((step + 8 * t(x)) * C::bytes ^ swizzle);
+      AS3 const char* at = rows + ((step + 8 * t(warp)) * C::bytes ^ swizzle);
       const u32x4 low = query[0], high = query[kWarpLanes];
       u32x4 k[4];
       MK_UNROLL
@@ -78,43 +80,43 @@ struct MmaForm {
 
   // has() tells whether a half has rows. The second half, rows 8 and up, is empty for one token of a group of
   // at most 8 heads.
-  MK_INLINE static bool has(const Warp& x, u32 half) { return half * kSumRows < x.b.count; }
+  MK_INLINE static bool has(const Warp& warp, u32 half) { return half * kSumRows < warp.tile.count; }
 
-  MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
+  MK_INLINE void hide_unseen(const Warp& warp, f32 scale) {
     MK_UNROLL
     for (u32 half = 0; half < 2; ++half) {
-      if (!has(x, half)) continue;
-      const Seen seen = x.b.seen_by(x.a, g(x) + half * kSumRows);
+      if (!has(warp, half)) continue;
+      const Seen seen = warp.tile.seen_by(warp.a, g(warp) + half * kSumRows);
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j) MK_UNROLL
       for (u32 i = 0; i < 2; ++i) {
         f32& of = score[j][2 * half + i];
-        of = seen(x.first + 8 * j + 2 * t(x) + i) ? of * scale : kNone;
+        of = seen(warp.first + 8 * j + 2 * t(warp) + i) ? of * scale : kNoScore;
       }
     }
   }
 
-  MK_INLINE void put_greatest(const Warp& x) {
+  MK_INLINE void put_greatest(const Warp& warp) {
     MK_UNROLL
     for (u32 half = 0; half < 2; ++half) {
-      if (!has(x, half)) continue;
-      f32 max = kNone;
+      if (!has(warp, half)) continue;
+      f32 max = kNoScore;
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j)
         max = __builtin_fmaxf(max, __builtin_fmaxf(score[j][2 * half], score[j][2 * half + 1]));
       max = __builtin_fmaxf(max, mk_shuffle_xor(max, 2));
       max = __builtin_fmaxf(max, mk_shuffle_xor(max, 1));
-      if (t(x) == 0) x.scratch.greatest(g(x) + half * kSumRows)[x.warp()] = max;
+      if (t(warp) == 0) warp.scratch.greatest(g(warp) + half * kSumRows)[warp.number()] = max;
     }
   }
 
   // weigh() rounds the weights as they are multiplied. The total is that of the rounded weights.
-  MK_INLINE void weigh(const Warp& x) {
+  MK_INLINE void weigh(const Warp& warp) {
     weight[0] = weight[1] = u32x4(0);
     MK_UNROLL
     for (u32 half = 0; half < 2; ++half) {
-      if (!has(x, half)) continue;
-      const f32 all = x.scratch.greatest_of_all(g(x) + half * kSumRows);
+      if (!has(warp, half)) continue;
+      const f32 all = warp.scratch.greatest_of_all(g(warp) + half * kSumRows);
       f32 total = 0;
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j) {
@@ -124,7 +126,7 @@ struct MmaForm {
         total += Half::low(pair) + Half::high(pair);
       }
       total = mk_quad_sum(total);
-      if (t(x) == 0) x.scratch.total(g(x) + half * kSumRows)[x.warp()] = total;
+      if (t(warp) == 0) warp.scratch.total(g(warp) + half * kSumRows)[warp.number()] = total;
     }
   }
 
@@ -134,16 +136,17 @@ struct MmaForm {
     for (u32 i = 0; i < 4; ++i) sum[j][i] = 0;
   }
 
-  MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32) {
+  MK_INLINE void add_values(const Warp& warp, AS3 const char* rows, u32) {
     AS3 const char* at[2];  // the first even position, and the first odd one
     MK_UNROLL
     for (u32 i = 0; i < 2; ++i)
-      at[i] = rows + S::at(2 * t(x), 8 * g(x) * C::bytes ^ S::swizzle(i)) + i * S::kPitch;
+      at[i] = rows + S::at(2 * t(warp), 8 * g(warp) * C::bytes ^ S::swizzle(i)) + i * S::kPitch;
     MK_UNROLL
     for (u32 step = 0; step < 2; ++step) {
       u32x4 value[4];  // positions 2t, 2t + 1, 2t + 8 and 2t + 9 of 16
       MK_UNROLL
-      for (u32 i = 0; i < 4; ++i) value[i] = C::load8(at[i % 2] + (kHalf * step + i / 2 * 8) * S::kPitch);
+      for (u32 i = 0; i < 4; ++i)
+        value[i] = C::load8(at[i % 2] + (kPlacePositions * step + i / 2 * 8) * S::kPitch);
       MK_UNROLL
       for (u32 j = 0; j < 8; ++j) {
         const auto both = [&](u32 p, u32 q) {
@@ -155,12 +158,12 @@ struct MmaForm {
     }
   }
 
-  MK_INLINE void put_sums(const Warp& x, u32 half) const {
+  MK_INLINE void put_sums(const Warp& warp, u32 half) const {
     const auto mine = [&](u32 i, u32 j) { return half == 0 ? sum[j][i] : sum[j][2 + i]; };
     MK_UNROLL
     for (u32 i = 0; i < 2; ++i) MK_UNROLL
     for (u32 j = 0; j < 8; j += 4)
-      *(AS3 f32x4*)x.scratch.sum(x.warp(), g(x), 16 * t(x) + 8 * i + j) =
+      *(AS3 f32x4*)warp.scratch.sum(warp.number(), g(warp), 16 * t(warp) + 8 * i + j) =
           f32x4{mine(i, j), mine(i, j + 1), mine(i, j + 2), mine(i, j + 3)};
   }
 };

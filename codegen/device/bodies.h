@@ -81,8 +81,8 @@ struct EpilogueArgs {
 // The scratch of products holds EpilogueArgs, the sums of a task, and what a segment keeps. Each warp has its
 // own EpilogueArgs for the product and for what runs inline in its segment. A warp thus waits for its own
 // lanes only.
-constexpr u32 kEndsDepth = 2;
-constexpr u32 kEpilogueBytes = kEndsDepth * kConsumerWarps * sizeof(EpilogueArgs);
+constexpr u32 kEpilogueDepth = 2;
+constexpr u32 kEpilogueBytes = kEpilogueDepth * kConsumerWarps * sizeof(EpilogueArgs);
 // kBlockSums is the most sums of a warp: rows of a block's strips times tokens of a group.
 constexpr u32 kBlockSums = kStripRows * 32;
 constexpr u32 kPartials = kConsumerWarps * kBlockSums;
@@ -175,7 +175,7 @@ struct ExpertSumArgs {
   NormOutputs norm_outputs;
   u32 cols, rows, top_k;
 };
-constexpr u32 kSumCols = 2 * kConsumerThreads;  // columns of out in a task
+constexpr u32 kExpertSumColumns = 2 * kConsumerThreads;  // columns of out in a task
 
 // RowArgs: out [rows, cols] is x [x_rows, cols] after an optional norm, an optional rotation of heads, and
 // steps.

@@ -69,7 +69,7 @@ MKRT_EACH_WEIGHT_TYPE(MK_EXPERT)
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
   f32 sum_squares = 0;
-  for (u32 col = block * kSumCols + w->thread; col < min(a->cols, (block + 1) * kSumCols);
+  for (u32 col = block * kExpertSumColumns + w->thread; col < min(a->cols, (block + 1) * kExpertSumColumns);
        col += kConsumerThreads) {
     f32 sum = 0;
     const f32 residual = a->residual ? a->residual[token * a->cols + col] : 0;
@@ -92,7 +92,8 @@ MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 bl
     a->out[token * a->cols + col] = sum;
     sum_squares = store_x_bf16(a->norm_outputs, token * a->cols, col, sum, sum_squares);
   }
-  store_sum_squares(*w, a->norm_outputs, token * ((a->cols + kSumCols - 1) / kSumCols) + block, sum_squares);
+  store_sum_squares(*w, a->norm_outputs,
+                    token * ((a->cols + kExpertSumColumns - 1) / kExpertSumColumns) + block, sum_squares);
 }
 
 }  // namespace mk

@@ -61,7 +61,7 @@ MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
 
 // wait_free_stage() waits for the next stage of the ring.
 MK_INLINE bool wait_free_stage(const Worker& w) {
-  return wait_free(w, w.empty(w.stage % w.stages), (w.stage / w.stages + 1) % 2);
+  return wait_free(w, w.empty(w.stages_acquired % w.stages), (w.stages_acquired / w.stages + 1) % 2);
 }
 
 }  // namespace mk

@@ -40,14 +40,14 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   if (w->thread < a->tokens) {
     f32 sum = 0;
     for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[w->thread * kConsumerWarps + i];
-    s.scale[in.row_of(w->thread)] = scale_of(*a, sum);
+    s.scale[in.row_of(w->thread)] = inverse_rms(*a, sum);
   }
   consumer_barrier();
 }
 
-// mkb_product_squares() finds the factor of each row (XRows::scale_of()). The root mean square follows from
-// the sum_squares that the writers of x left. Products of steps of up to 8 tokens do not need it: SumSquares
-// adds them beside the strips.
+// mkb_product_squares() finds the factor of each row (XRows::missing_scale()). The root mean square follows
+// from the sum_squares that the writers of x left. Products of steps of up to 8 tokens do not need it:
+// SumSquares adds them beside the strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
   if (multiplies_codes(*a)) {

@@ -39,7 +39,7 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
     AS3 const Words* stage[Stages];
     MK_UNROLL
     for (u32 s = 0; s < Stages; ++s)
-      stage[s] = (AS3 const Words*)w.stage_at((w.stage + s) % w.stages) +
+      stage[s] = (AS3 const Words*)w.stage_at((w.stages_acquired + s) % w.stages) +
                  Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
     MK_UNROLL
     for (u32 i = 0; i < full_steps; ++i) {

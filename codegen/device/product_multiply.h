@@ -20,17 +20,17 @@ struct ProductInput {
     if (token >= x.a.tokens) return kNoRow;
     return x.a.gather_expert_rows || x.a.epilogue->gather_rows ? gathered[token] : token;
   }
-  MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
+  MK_INLINE f32 missing_scale(u32 token) const { return x.missing_scale(row_of(token)); }
 };
 
-// scale_of() is 1 / the root mean square of a row, from its sum of squares.
-MK_INLINE f32 scale_of(const ProductArgs& a, f32 sum_squares) {
+// inverse_rms() is 1 / the root mean square of a row, from its sum of squares.
+MK_INLINE f32 inverse_rms(const ProductArgs& a, f32 sum_squares) {
   return mk_rsqrt(sum_squares / (f32)a.cols + a.epilogue->eps);
 }
 // store_scale() is called by one warp, whose lanes hold parts of the row's sum of squares.
 MK_INLINE void store_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 sum_squares) {
   const f32 sum = mk_warp_sum(sum_squares);
-  if (w.lane() == 0) ProductScratch(w).scale[x_row] = scale_of(a, sum);
+  if (w.lane() == 0) ProductScratch(w).scale[x_row] = inverse_rms(a, sum);
 }
 
 // Sums is a rectangle of sums: `strips` strips from `strip` on, and `tokens` tokens from `first` on. `Strips`
@@ -79,7 +79,7 @@ struct ThreadEpilogueOperands {
 struct SumSquares {
   f32 part[8] = {};
   MK_INLINE void load(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-    if (!of(w, a)) return;
+    if (!has_row(w, a)) return;
     AS1 const f32* from = row(w, a, in) + w.lane();
     const u32 parts = a.epilogue->sumsq_partials;
     MK_UNROLL
@@ -88,7 +88,7 @@ struct SumSquares {
   }
   // store() adds in the order of mkb_product_squares(), so the bits are the same.
   MK_INLINE void store(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
-    if (!of(w, a)) return;
+    if (!has_row(w, a)) return;
     f32 sum = 0;
     MK_UNROLL
     for (f32 p : part) sum += p;
@@ -99,7 +99,7 @@ struct SumSquares {
 
  private:
   MK_INLINE static u32 token_of(const Worker& w) { return kConsumerWarps - 1 - w.warp(); }
-  MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
+  MK_INLINE static bool has_row(const Worker& w, const ProductArgs& a) {
     return a.x_bf16 && a.x_rows <= kMma8Tokens && token_of(w) < a.tokens && a.epilogue->sumsq_partials != 0;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
@@ -141,8 +141,8 @@ MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const S
   sums.template each<rounds>(w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
     f32 v = 0;
     if (there)
-      v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
-                   [&](u32 r) { return add_warps(partial, sums.place_of(entry) - row + r); });
+      v = epilogue(a, strip, token, row, in.missing_scale(token), operands.of[round],
+                   [&](u32 r) { return sum_over_warps(partial, sums.place_of(entry) - row + r); });
     if (there && a.epilogue->best_value) s.value[entry] = v;
     store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
   });
@@ -219,7 +219,7 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
     const EpilogueOperands operands = load_epilogue_operands(a, strip, token, row, there);
     f32 v = 0;
     if (there)
-      v = epilogue(a, strip, token, row, in.scale_of(token), operands,
+      v = epilogue(a, strip, token, row, in.missing_scale(token), operands,
                    [&](u32 r) { return sums[sum_place(entry - row + r)]; });
     if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
     store_norm_outputs(a, strip, token, row, there, operands.norm, v);

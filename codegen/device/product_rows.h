@@ -65,7 +65,7 @@ MK_INLINE u32 sum_place(u32 entry) {
   return entry ^ entry / 32 % 4 * 8;
 }
 
-MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
+MK_INLINE f32 sum_over_warps(AS3 const f32* partial, u32 entry) {
   f32 sum = 0;
   MK_UNROLL
   for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kBlockSums + sum_place(entry)];
@@ -114,7 +114,7 @@ struct XRows {
   // row 0, which affects no other token's sums. A selection of zeros would wait for prefetched loads.
   MK_INLINE f32x2 pair(u32 row, u32 col) const { return pair_at(row == kNoRow ? 0 : row, col); }
   // four() reads 4 columns from a multiple of 4 on, as values of type W. Rows of bf16 lack the norm's scale,
-  // which scale_of() gives. One load suffices if rows are whole chunks.
+  // which missing_scale() gives. One load suffices if rows are whole chunks.
   template <class W>
   MK_INLINE u32x2 four(u32 row, u32 col, u32 ahead) const {
     return four_at<W>(row == kNoRow ? 0 : row, col, ahead);
@@ -133,9 +133,9 @@ struct XRows {
               packed_at<W>(row, col, 6)};
     }
   }
-  // scale_of() is the factor that a row's sums still lack. Rows of bf16 that have sum_squares lack 1 / root
-  // mean square. Codes lack their scale.
-  MK_INLINE f32 scale_of(u32 row) const {
+  // missing_scale() is the factor that a row's sums still lack. Rows of bf16 that have sum_squares lack 1 /
+  // root mean square. Codes lack their scale.
+  MK_INLINE f32 missing_scale(u32 row) const {
     return a.x_bf16 && (a.epilogue->sumsq_partials != 0 || multiplies_codes(a)) ? scale[row] : 1;
   }
 };

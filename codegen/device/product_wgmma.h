@@ -14,9 +14,9 @@
 // bytes of codes in the order of columns, and nothing in the other 64. Scales of whole rows are left to the
 // epilogue.
 //
-// A part of a format with groups has one scale for each row (wgmma_cols()). The accumulators are sums divided
-// by the scale of the last part. They are multiplied by the quotient of two scales where a part has another
-// scale than the part before. So groups need no second set of accumulators.
+// A tile slice of a format with groups has one scale for each row (wgmma_cols()). The accumulators are sums
+// divided by the scale of the last tile slice. They are multiplied by the quotient of two scales where a tile
+// slice has another scale than the one before. So groups need no second set of accumulators.
 #pragma once
 
 #include "codegen/device/product_mma64.h"
@@ -27,10 +27,10 @@ constexpr u32 kHalfTokens = 64;  // tokens of one instruction (N)
 static_assert(kWgmmaTokens == 2 * kHalfTokens && kWgmmaTokens * kRowBytes == kStageBytes);
 static_assert(kMma64Strips == kConsumerWarps);
 
-// Turns holds the accumulators of `Eights` groups of 8 tokens; the current one is sums[0]. Registers have no
-// run-time index. Rotation through registers lets one chunk of code serve all groups.
+// RotatingSums holds the accumulators of `Eights` groups of 8 tokens; the current one is sums[0]. Registers
+// have no run-time index. Rotation through registers lets one chunk of code serve all groups.
 template <class Accumulator, u32 Eights>
-struct Turns {
+struct RotatingSums {
   Accumulator sums[Eights];
   MK_INLINE void clear() {
     MK_UNROLL
@@ -56,7 +56,7 @@ MK_INLINE void store_codes(AS3 char* stage, u32 token, u32 chunk, u32x4 codes) {
   *(AS3 u32x4*)(stage + token * kRowBytes + (chunk ^ token % kRowChunks) * kChunkBytes) = codes;
 }
 
-// Fragments are the A fragments of a warp's part, with zeros beyond the k-steps that are there.
+// Fragments are the A fragments of a warp's tile slice, with zeros beyond the k-steps that are there.
 template <class W, class X>
 struct Fragments {
   static constexpr u32 steps = TileKSlices<W>::full_steps;
@@ -76,8 +76,9 @@ struct Fragments {
   }
 };
 
-// Part is a tile's share of a K slice. next() goes to the part behind it. Counting avoids a division.
-struct Part {
+// TileSlice is the place of a tile slice in its strip. next() goes to the tile slice behind it. Counting
+// avoids a division.
+struct TileSlice {
   u32 k_slice = 0, tile = 0;
   MK_INLINE void next(const ProductArgs& a) {
     const bool ends = tile + 1 == a.tiles;
@@ -89,8 +90,8 @@ struct Part {
 // Weights whose scale is below kMinGroupScale count as 0. So quotients with scales up to 2^63 are finite.
 constexpr f32 kMinGroupScale = 0x1p-63f;
 
-// rescale() prepares a lane's sums for a part with other scales. `scales` are those of the part before, and
-// become what the sums are divided by. `weights` are the A fragments of the part.
+// rescale() prepares a lane's sums for a tile slice with other scales. `scales` are those of the one before,
+// and become what the sums are divided by. `weights` are the A fragments of the tile slice.
 template <class Sums, u32 Steps>
 MK_INLINE void rescale(f32x2 to, f32x2& scales, u32x4 (&weights)[Steps], Sums& all) {
   if (to[0] == scales[0] && to[1] == scales[1]) return;
@@ -122,22 +123,23 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   using Shape = TileKSlices<W>;
   static_assert(Shape::full_cols == kFp8Cols);
   launder_thread(w);
-  const u32 tokens = min(a.tokens - first, Tokens), parts = kKSlices * a.tiles;
+  const u32 tokens = min(a.tokens - first, Tokens), tile_slices = kKSlices * a.tiles;
   constexpr u32 halves = Tokens / kHalfTokens;
-  Turns<Mma<typename W::X>, Tokens / kMma8Tokens> turns;
-  turns.clear();
+  RotatingSums<Mma<typename W::X>, Tokens / kMma8Tokens> rotating;
+  rotating.clear();
   f32* of_half[halves];
   MK_UNROLL
-  for (u32 half = 0; half < halves; ++half) of_half[half] = turns.sums[half * kHalfTokens / kMma8Tokens].sum;
+  for (u32 half = 0; half < halves; ++half)
+    of_half[half] = rotating.sums[half * kHalfTokens / kMma8Tokens].sum;
   Chunks<Tokens, X> x(w, in, first);
-  const auto load = [&](const Part& part) {
-    x.load(w, Shape::col(a, part.k_slice, part.tile), Shape::steps(a, part.tile));
+  const auto load = [&](const TileSlice& at) {
+    x.load(w, Shape::col(a, at.k_slice, at.tile), Shape::steps(a, at.tile));
   };
-  Part here;
+  TileSlice here;
   load(here);
   f32x2 scales = 1;
   MK_ROLLED
-  for (u32 number = 1; number <= parts; ++number) {
+  for (u32 number = 1; number <= tile_slices; ++number) {
     Fragments<W, X> weights;
     const u32 tile = here.tile, there = Shape::steps(a, tile);
     AS3 const Words* strip =
@@ -146,7 +148,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
     if constexpr (W::grouped)
       if (w.warp() < strips)
         rescale(Shape::group(w.lane(), strip - w.lane() + there * kWarpLanes, 0).scales, scales, weights.of,
-                turns);
+                rotating);
     if constexpr (W::scaled)
       if (tile + 1 == a.tiles && w.warp() < strips)
         scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes, there);
@@ -162,9 +164,9 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
     MK_UNROLL
     for (u32 half = 0; half < halves; ++half)
       X::wgmma(of_half[half], (const u32*)weights.of, rows + half * kHalfTokens * kRowBytes);
-    // The activations of the next part load while this one is multiplied. The last part loads its own again,
-    // which nobody uses.
-    if (number < parts) here.next(a);
+    // The activations of the next tile slice load while this one is multiplied. The last one loads its own
+    // again, which nobody uses.
+    if (number < tile_slices) here.next(a);
     load(here);
     MK_UNROLL
     for (f32* sums_of_half : of_half) mk_wgmma_wait(sums_of_half);
@@ -172,10 +174,10 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   }
   launder_thread(w);
   MK_ROLLED
-  for (u32 token = 0; token < tokens; token += kMma8Tokens, turns.next()) {
+  for (u32 token = 0; token < tokens; token += kMma8Tokens, rotating.next()) {
     if (w.warp() >= strips) continue;
-    if constexpr (W::scaled || W::grouped) turns.sums[0].scale(scales);
-    turns.sums[0].store(w.lane(), sums);
+    if constexpr (W::scaled || W::grouped) rotating.sums[0].scale(scales);
+    rotating.sums[0].store(w.lane(), sums);
     done(w.warp(), first + token);
   }
 }

@@ -22,7 +22,7 @@ MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 
       for (u32 k_slice = 0; k_slice < kKSlices; ++k_slice) total += sums_of(*a, of, k_slice, token)[r];
       return total;
     };
-    const f32 v = there ? epilogue(*a, of, token, row, in.scale_of(token), operands, sum) : 0;
+    const f32 v = there ? epilogue(*a, of, token, row, in.missing_scale(token), operands, sum) : 0;
     store_norm_outputs(*a, of, token, row, there, operands.norm, v);
   }
 }

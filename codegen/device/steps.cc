@@ -122,7 +122,7 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
   launder_thread(*w);
   consumer_barrier();
   if (w->thread == 0) {
-    wait_phase(*w, w->loaded(), (next - 1) % 2, kRingCell, w->stage);
+    wait_phase(*w, w->loaded(), (next - 1) % 2, kRingCell, w->stages_acquired);
     *w->arrived_last() = mk_add_acq_rel(arrived_of(step), 1) + 1 == session->workers * next;
   }
   consumer_barrier();

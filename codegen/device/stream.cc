@@ -6,10 +6,10 @@
 namespace mk {
 namespace {
 
-// Strips is a block of strips [first, first + count) of a packed weight. `tiles` are the tiles of a strip,
-// of `full_bytes` bytes each, and `tail_bytes` the bytes of its last tile with scales. The block passes
-// through the ring `passes` times. `part` is the part of the K slices that passes, of `split_k` parts.
-struct Strips {
+// StreamedStrips is a block of strips [first, first + count) of a packed weight. `tiles` are the tiles of a
+// strip, of `full_bytes` bytes each, and `tail_bytes` the bytes of its last tile with scales. The block
+// passes through the ring `passes` times. `part` is the part of the K slices that passes, of `split_k` parts.
+struct StreamedStrips {
   u32 first, count, tiles, full_bytes, tail_bytes, passes = 1, part = 0, split_k = 1;
   u64 policy = 0;  // policy of L2 (mk_l2_policy)
   MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : full_bytes; }
@@ -26,11 +26,11 @@ MK_INLINE u32 passes_of(u32 tokens, u32 group) {
 template <class Loader, class Copy>
 MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
   if (!wait_free_stage(w)) return false;
-  const u32 stage_index = w.stage % w.stages;
+  const u32 stage_index = w.stages_acquired % w.stages;
   Loader::begin(w, stage_index, bytes);
   copy(stage_index);
   Loader::end(w, stage_index);
-  ++w.stage;
+  ++w.stages_acquired;
   return true;
 }
 
@@ -47,7 +47,7 @@ MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count,
 // product holds the part's bytes of one tile from each of `split_k` strips. The result is false once the
 // launch is over.
 template <class Loader>
-MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& strips) {
+MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const StreamedStrips& strips) {
   bool goes_on = true;
   for (u32 pass = 0; goes_on && pass < strips.passes; ++pass)
     for (u32 tile = 0; goes_on && tile < strips.tiles; ++tile) {
@@ -66,15 +66,15 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
 // lend_stage() leaves a stage to the consumers once it is free. The result is false once the launch is over.
 MK_INLINE bool lend_stage(Worker& w) {
   if (!wait_free_stage(w)) return false;
-  if (w.lane() == 0) mk_mbar_arrive(w.full(w.stage % w.stages));
-  ++w.stage;
+  if (w.lane() == 0) mk_mbar_arrive(w.full(w.stages_acquired % w.stages));
+  ++w.stages_acquired;
   return true;
 }
 
 // load_tile_slices() fills a stage with a K slice's tile slices of `together` tiles from `tile` on, of all
 // strips.
 template <class Loader>
-MK_INLINE bool load_tile_slices(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice,
+MK_INLINE bool load_tile_slices(Worker& w, AS1 const char* weights, const StreamedStrips& strips, u32 k_slice,
                                 u32 tile, u32 together) {
   const u32 last = strips.k_slice_bytes(tile + together - 1);
   const u32 all = strips.count * ((together - 1) * strips.full_bytes / kKSlices + last);
@@ -93,7 +93,7 @@ MK_INLINE bool load_tile_slices(Worker& w, AS1 const char* weights, const Strips
 // tile slices of as many tiles as there is room for. `lends` is set for Wgmma128: a stage has one tile slice
 // of each strip, and a stage for activations follows.
 template <class Loader>
-MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
+MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const StreamedStrips& strips, bool lends) {
   const u32 k_slices = kKSlices / strips.split_k, max = lends ? 1 : mma64_tiles(strips.count);
   bool goes_on = true;
   for (u32 turn = 0; goes_on && turn < strips.passes * k_slices; ++turn) {
@@ -110,7 +110,7 @@ MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips&
 // stream_product() streams strips block after block, in blocks of at most `max` strips. `expert` tells
 // whether the tokens are rows of an expert.
 template <class Loader>
-MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 max, u32 tokens,
+MK_INLINE void stream_product(Worker& w, AS1 const char* weights, StreamedStrips strips, u32 max, u32 tokens,
                               WeightType type, u32 wgmma_from, bool expert) {
   const u32 end = strips.first + strips.count;
   for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {

@@ -14,7 +14,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->load_step = step->begun;  // 0, except in mode `kernels`, which launches later steps anew
   w->known = ~0u;
   w->stages = stages;
-  w->stage = 0;
+  w->stages_acquired = 0;
   w->handed = 0;
   w->told = 0;
   w->segments = 0;
@@ -185,7 +185,7 @@ MK_BODY u32 mkd_loader_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 
 // mkd_loader_end() waits for all copies that are under way. A worker must not exit before they have reached
 // its shared memory. Consumers leave filled stages behind after a fault.
 MK_BODY void mkd_loader_end(Worker* w) {
-  const u32 begun = w->stage;
+  const u32 begun = w->stages_acquired;
   for (u32 i = begun > w->stages ? begun - w->stages : 0; i < begun; ++i)
     while (!mk_mbar_try_wait(w->full(i % w->stages), i / w->stages % 2)) {
     }

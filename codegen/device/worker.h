@@ -57,11 +57,11 @@ struct Worker {
   u32 load_step;      // the step of the launch that the loader is at
   u32 known;          // the newest step that the loader knows to have begun
   u32 stages;
-  u32 stage;     // stages acquired so far by this thread's role
-  u32 handed;    // tasks passed between the roles so far, as this thread's role counts them
-  u32 told;      // tasks that one consumer thread claimed and told the others
-  u32 segments;  // segments begun so far by this thread's role
-  u32 grid;      // the grid that runs now, for faults
+  u32 stages_acquired;  // by this thread's role so far
+  u32 handed;           // tasks passed between the roles so far, as this thread's role counts them
+  u32 told;             // tasks that one consumer thread claimed and told the others
+  u32 segments;         // segments begun so far by this thread's role
+  u32 grid;             // the grid that runs now, for faults
   u32 task;
 
   // Values that only waits need are no members, because members would fill registers. Consumers keep the
@@ -250,7 +250,7 @@ MK_INLINE void ring_wait_end(const Worker& w, u64 since) {
 // acquire_stage() waits for the next filled stage, or the stage `ahead` of it. Every consumer warp acquires
 // and releases each stage once, in order.
 MK_INLINE AS3 char* acquire_stage(const Worker& w, u32 ahead = 0) {
-  const u32 stage = w.stage + ahead, stage_index = stage % w.stages, parity = stage / w.stages % 2;
+  const u32 stage = w.stages_acquired + ahead, stage_index = stage % w.stages, parity = stage / w.stages % 2;
   const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(stage_index), parity) : 0;
   wait_phase(w, w.full(stage_index), parity, kRingCell, stage);
   ring_wait_end(w, since);
@@ -259,10 +259,10 @@ MK_INLINE AS3 char* acquire_stage(const Worker& w, u32 ahead = 0) {
 MK_INLINE void release_stage(Worker& w) {
   mk_warp_sync();
   if (w.lane() == 0) {
-    mk_spoil_last(w.stage_at(w.stage % w.stages), kStageBytes);
-    mk_mbar_arrive(w.empty(w.stage % w.stages));
+    mk_spoil_last(w.stage_at(w.stages_acquired % w.stages), kStageBytes);
+    mk_mbar_arrive(w.empty(w.stages_acquired % w.stages));
   }
-  ++w.stage;
+  ++w.stages_acquired;
 }
 
 // release_written_stage() releases a stage that threads have written. The next write to it may be a bulk copy

@@ -52,9 +52,9 @@ MK_INLINE const f32* rope_of(const AttendArgs& a, u32 position) {
 
 // partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
 // the heads of the group.
-MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
+MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& block, u32 partial, u32 x) {
   const u32 group = a.heads / a.kv_heads;
-  return ((u64)partial * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
+  return ((u64)partial * a.tokens + block.first + x / group) * a.heads + block.head * group + x % group;
 }
 
 // join() halves the lanes that a sum is spread over, from 2 * kLanes to kLanes. The result has the sums of
@@ -91,7 +91,7 @@ struct Scales {
   f32 before, more;
 };
 
-// QueryRows is R query rows that go through a KV tile together. `b` has these rows alone. Positions count
+// QueryRows is R query rows that go through a KV tile together. `tile` has these rows alone. Positions count
 // from the begin of the KV tile.
 template <class C, u32 R>
 struct QueryRows {
@@ -101,8 +101,8 @@ struct QueryRows {
   static constexpr u32 kAhead = 32;            // positions from one that is read to one that is prefetched
 
   const AttendArgs& a;
-  const Rows& r;
-  const QueryTile& b;
+  const Rows& block;
+  const QueryTile& tile;
   const KvTile& kv_tile;
   u32 begin, end;  // positions that some row sees
   f32* q;          // [R][kMaxHeadDim], in the form's way
@@ -110,17 +110,18 @@ struct QueryRows {
   u64* place;      // [kPlaces]: where 16 positions lie in a cache
 
   MK_INLINE QueryRows(const Worker& w, const AttendArgs& args, const Rows& rows, const QueryTile& query_tile,
-                      const KvTile& tile)
+                      const KvTile& kv)
       : a(args),
-        r(rows),
-        b(query_tile),
-        kv_tile(tile),
-        begin(b.begin > tile.begin ? b.begin - tile.begin : 0),
-        end(min(b.end - tile.begin, kKvTile)),
+        block(rows),
+        tile(query_tile),
+        kv_tile(kv),
+        begin(query_tile.begin > kv.begin ? query_tile.begin - kv.begin : 0),
+        end(min(query_tile.end - kv.begin, kKvTile)),
         q((f32*)scratch_of(w)),
         weight(q + R * kMaxHeadDim),
         place((u64*)(weight + R * kKvTile)) {
-    for (u32 i = begin / kHalf; i * kHalf < end; ++i) place[i] = r.offset_of(a.cache, tile.begin + i * kHalf);
+    for (u32 i = begin / kPlacePositions; i * kPlacePositions < end; ++i)
+      place[i] = block.offset_of(a.cache, kv.begin + i * kPlacePositions);
   }
 
   // fetch() prefetches a head's vector.
@@ -131,30 +132,30 @@ struct QueryRows {
   // The first rows of a row block prefetch for all. Behind the keys come the values, and behind these the
   // keys of the next KV tile.
   MK_INLINE void fetch_key(u32 p) const {
-    if (b.first != 0) return;
+    if (tile.first != 0) return;
     if (p < end) return fetch(plain(a.cache.k) + offset_of_seen(p));
     if (p - end < end - begin) fetch(plain(a.cache.v) + offset_of_seen(begin + p - end));
   }
   MK_INLINE void fetch_value(u32 p) const {
-    if (b.first != 0) return;
+    if (tile.first != 0) return;
     if (p < end) return fetch(plain(a.cache.v) + offset_of_seen(p));
     const u32 position = kv_tile.begin + kKvTile + (p - end);
-    if (position < r.kv_len) fetch(plain(a.cache.k) + r.offset_of(a.cache, position));
+    if (position < block.kv_len) fetch(plain(a.cache.k) + block.offset_of(a.cache, position));
   }
 
   // offset_of_seen() is where the position next to p that some row sees lies in a cache. Position p must lie
   // in the 16 positions of such a position.
   MK_INLINE u64 offset_of_seen(u32 p) const {
     const u32 seen = min(p < begin ? begin : p, end - 1);
-    return place[p / kHalf] + seen % kHalf * a.cache.position_stride;
+    return place[p / kPlacePositions] + seen % kPlacePositions * a.cache.position_stride;
   }
 
   MK_INLINE void put_queries() const {
     for (u32 row = 0; row < R; ++row) {
-      const u32 token = r.first + b.token(row), head = r.head * b.group + b.head(row);
+      const u32 token = block.first + tile.token(row), head = block.head * tile.group + tile.head(row);
       f32* to = q + row * kMaxHeadDim;
       put_head(plain(a.q) + (token * a.heads + head) * a.head_dim, plain(a.q_norm), a.q_eps,
-               rope_of(a, b.fresh + b.token(row)), a.head_dim, to);
+               rope_of(a, tile.first_position + tile.token(row)), a.head_dim, to);
       F::put_query(to, a.head_dim);
     }
   }
@@ -190,9 +191,9 @@ struct QueryRows {
   // read: the nearest seen one takes their place.
   MK_INLINE void put_scores() const {
     const char* keys = plain(a.cache.k);
-    for (u32 i = begin / kHalf; i * kHalf < end; ++i) {
+    for (u32 i = begin / kPlacePositions; i * kPlacePositions < end; ++i) {
       MK_ROLLED
-      for (u32 p = i * kHalf; p < (i + 1) * kHalf; p += kAtOnce) {
+      for (u32 p = i * kPlacePositions; p < (i + 1) * kPlacePositions; p += kAtOnce) {
         const char* key[kAtOnce];
         MK_UNROLL
         for (u32 k = 0; k < kAtOnce; ++k) {
@@ -211,25 +212,25 @@ struct QueryRows {
   // weigh() makes weights of a row's scores, and adds their sum to the partial. The result scales sums of
   // values.
   MK_INLINE Scales weigh(u32 row) const {
-    const Seen sees = b.seen_by(a, row);
-    const f32 scale = a.scale * Cached<C>::kFactor * (kScaled<C> ? a.cache.k_scale[r.head] : 1);
+    const Seen sees = tile.seen_by(a, row);
+    const f32 scale = a.scale * Cached<C>::kFactor * (kScaled<C> ? a.cache.k_scale[block.head] : 1);
     f32* weights = weight + row * kKvTile;
-    f32x16 greatest_of_lane = f32x16(kNone), total_of_lane = f32x16(0);
+    f32x16 greatest_of_lane = f32x16(kNoScore), total_of_lane = f32x16(0);
     const u32 first = begin / kVector * kVector;
     for (u32 p = first; p < end; p += kVector) {
       const u32x16 place_in_seen = kLane + (kv_tile.begin + p - sees.first);
-      const f32x16 score = place_in_seen < sees.count ? load<f32x16>(weights + p) * scale : f32x16(kNone);
+      const f32x16 score = place_in_seen < sees.count ? load<f32x16>(weights + p) * scale : f32x16(kNoScore);
       greatest_of_lane = greater(score, greatest_of_lane);
       store(weights + p, score);
     }
     const f32 greatest = greatest_of(greatest_of_lane);
     for (u32 p = first; p < end; p += kVector) {
       const f32x16 score = load<f32x16>(weights + p);
-      const f32x16 mass = score == kNone ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);
+      const f32x16 mass = score == kNoScore ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);
       total_of_lane += F::put_weights(weights, p, mass);
     }
-    AS1 f32* left = a.partial_ml + partial_row(a, r, kv_tile.partial, b.first + row) * 2;
-    const Merge merge(kv_tile.first ? kNone : left[0], greatest);
+    AS1 f32* left = a.partial_ml + partial_row(a, block, kv_tile.partial, tile.first + row) * 2;
+    const Merge merge(kv_tile.first ? kNoScore : left[0], greatest);
     left[1] = merge(kv_tile.first ? 0 : left[1], sum_of(total_of_lane));
     left[0] = merge.greatest;
     return {merge.before, merge.more};
@@ -237,9 +238,9 @@ struct QueryRows {
 
   // leave() adds `count` columns of a row's sum to the partial. The first KV tile of a partial stores them.
   MK_INLINE void leave(u32 row, const Scales& scales, u32 column, f32x16 sum, u32 count) const {
-    const f32 scale = Cached<C>::kFactor * (kScaled<C> ? a.cache.v_scale[r.head] : 1);
+    const f32 scale = Cached<C>::kFactor * (kScaled<C> ? a.cache.v_scale[block.head] : 1);
     f32* left =
-        plain(a.partial_acc) + partial_row(a, r, kv_tile.partial, b.first + row) * a.head_dim + column;
+        plain(a.partial_acc) + partial_row(a, block, kv_tile.partial, tile.first + row) * a.head_dim + column;
     sum *= scale;
     if (!kv_tile.first)
       sum = fma(sum, all_lanes(scales.more), load_part<f32x16>(left, count) * all_lanes(scales.before));

@@ -14,7 +14,8 @@ struct alignas(64) AttendMemory {
   u32 zero, one, positions;
 };
 static_assert(sizeof(AttendMemory) <= ProcessorLoops::kAttendBytes &&
-              ProcessorLoops::kAttendPositions == kKvTile && ProcessorLoops::kAttendPages == kKvTile / kHalf);
+              ProcessorLoops::kAttendPositions == kKvTile &&
+              ProcessorLoops::kAttendPages == kKvTile / kPlacePositions);
 
 template <class C, u32 R>
 u64 attend_rows(const char* keys, const char* values, u64 stride, const u32* pages, AttendMemory& m) {
@@ -24,8 +25,9 @@ u64 attend_rows(const char* keys, const char* values, u64 stride, const u32* pag
   a.q = (AS1 const f32*)m.q;
   a.partial_acc = (AS1 f32*)m.acc, a.partial_ml = (AS1 f32*)m.ml;
   const auto* scale = (AS1 const f32*)&m.scale;
-  a.cache = {(AS1 char*)keys,         (AS1 char*)values,     scale, scale, kHalf * stride, stride, 0,
-             (AS1 const u32*)&m.zero, (AS1 const u32*)pages, 4};
+  a.cache = {
+      (AS1 char*)keys,         (AS1 char*)values,     scale, scale, kPlacePositions * stride, stride, 0,
+      (AS1 const u32*)&m.zero, (AS1 const u32*)pages, 4};
   a.request = a.first_row = (AS3 const u32*)&m.zero;
   a.rows = a.step_rows = (AS3 const u32*)&m.one;
   a.kv_len = a.context = (AS3 const u32*)&m.positions;
@@ -33,10 +35,10 @@ u64 attend_rows(const char* keys, const char* values, u64 stride, const u32* pag
   a.scale = 1;
   Worker w = {};
   w.shared = (AS3 char*)m.shared;
-  const Rows r(a, 0, 0);
-  const KvTile tile(a, r, 0, 0);
-  const QueryTile query_tile(a, r, 0, R);
-  QueryRows<C, R>(w, a, r, query_tile, tile).attend();
+  const Rows block(a, 0, 0);
+  const KvTile kv_tile(a, block, 0, 0);
+  const QueryTile query_tile(a, block, 0, R);
+  QueryRows<C, R>(w, a, block, query_tile, kv_tile).attend();
   return 2 * (u64)R * kKvTile * kColumns;
 }
 

@@ -213,8 +213,8 @@ MK_BODY void mkb_expert_sum(Worker*, const ExpertSumArgs* a, u32 token, u32 bloc
     routing_weight[i] = plain(a->routing_weight)[choice];
   }
   RowOut out{a->norm_outputs, a->out, (u64)token * a->cols};
-  const u32 end = min(a->cols, (block + 1) * kSumCols);
-  for (u32 col = block * kSumCols; col < end; col += kVector) {
+  const u32 end = min(a->cols, (block + 1) * kExpertSumColumns);
+  for (u32 col = block * kExpertSumColumns; col < end; col += kVector) {
     const u32 count = min(kVector, end - col);
     f32x16 sum = all_lanes(0);
     for (u32 i = 0; i < a->top_k; ++i)
@@ -222,7 +222,7 @@ MK_BODY void mkb_expert_sum(Worker*, const ExpertSumArgs* a, u32 token, u32 bloc
     if (a->residual) sum = load_part<f32x16>(plain(a->residual) + out.row + col, count) + sum;
     out.store(col, sum, count);
   }
-  out.store_sum_squares((u64)token * ((a->cols + kSumCols - 1) / kSumCols) + block);
+  out.store_sum_squares((u64)token * ((a->cols + kExpertSumColumns - 1) / kExpertSumColumns) + block);
 }
 
 }  // namespace mk

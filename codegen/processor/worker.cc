@@ -40,7 +40,7 @@ MK_BODY void mkd_begin_thread(Worker* w, AS1 const MkSession* session, AS1 const
   w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
   w->load_step = w->known = 0;  // there is no loader
   w->stages = 0;
-  w->stage = w->handed = w->told = w->segments = w->grid = w->task = 0;
+  w->stages_acquired = w->handed = w->told = w->segments = w->grid = w->task = 0;
   *w->gave_up_word() = 0;
   thread_of(*w).worker = thread->worker;
   thread_of(*w).ns_per_tick = thread->ns_per_tick;

@@ -17,7 +17,7 @@ struct alignas(64) Thread {
   const char* streamed;  // the streamed operand of the task at hand
   u32 worker;
   f32 ns_per_tick;  // of the time stamp counter
-  EpilogueArgs epilogue[kEndsDepth];
+  EpilogueArgs epilogue[kEpilogueDepth];
   f32 scale[kMaxTokens];  // [row]: what a product's sums lack (product.h)
   u32 expert_begin[kMaxExperts + 1];
   u32 prepared_expert;  // the active expert whose rows rows_of() has; kNoExpert at a segment's start

@@ -8,16 +8,17 @@ using enum OperandKind;
 std::optional<Region> expert_sum_footprint(const FootprintOf& s) {
   if (s.is("routing_weight") || s.is("row")) return Region{each(0), s.all(1)};
   if (s.is("sum_squares")) return Region{each(0), each(1)};
-  if (s.is("next_norm")) return Region{s.block(kSumColumns, 0, 1)};
-  if (s.is("x")) return Region{s.all(0), s.block(kSumColumns, 1, 1)};
+  if (s.is("next_norm")) return Region{s.block(kExpertSumColumns, 0, 1)};
+  if (s.is("x")) return Region{s.all(0), s.block(kExpertSumColumns, 1, 1)};
   if (s.is("active_experts")) return s.whole();
-  return Region{each(0), s.block(kSumColumns, 1, 1)};
+  return Region{each(0), s.block(kExpertSumColumns, 1, 1)};
 }
 
 void set_expert_sum_extents(const TaskProgram& program, const TaskGrid& grid,
                             std::vector<std::optional<Expr>>& extents) {
   const Access* out = find_operand(grid, "out", true);
-  if (out && extents.size() == 2) extents[1] = ceil_div(program.tensors[out->tensor].shape[1], kSumColumns);
+  if (out && extents.size() == 2)
+    extents[1] = ceil_div(program.tensors[out->tensor].shape[1], kExpertSumColumns);
 }
 
 void check_expert_sum(const GridUnderCheck& c) {

@@ -74,7 +74,7 @@ MKRT_CONSTEXPR bool by_warpgroups(const WeightFormat& format) {
   return format.matrix() && (!format.grouped() || format.e4m3());
 }
 // wgmma_cols() is what columns have to be a multiple of for kWgmma128. K slices with groups consist of full
-// parts of tiles, so that no part has columns of two of a checkpoint's blocks.
+// tile slices, so that none has columns of two of a checkpoint's blocks.
 constexpr uint32_t wgmma_cols(const WeightFormat& format) {
   return format.grouped() ? format.tile_cols : 8;
 }
@@ -157,7 +157,7 @@ MKRT_CONSTEXPR uint32_t mma64_warp_tokens(bool wide, uint32_t tokens, uint32_t s
 MKRT_CONSTEXPR uint32_t warp_groups(uint32_t tokens, uint32_t of_warp) {
   return tokens <= of_warp ? 1 : tokens <= 2 * of_warp ? 2 : 4;
 }
-// mma64_tiles() is how many tiles' parts of a K slice a stage of Mma64 has, in a block of `strips` strips.
+// mma64_tiles() is how many tile slices of each strip a stage of Mma64 has, in a block of `strips` strips.
 __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
   return kMma64Strips / strips;
 }
@@ -213,7 +213,7 @@ constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, WeightType type
   return s;
 }
 
-// k_slice_bytes() is the bytes of a K slice's part of tile `tile`.
+// k_slice_bytes() is the bytes of a tile slice of tile `tile`.
 constexpr uint64_t k_slice_bytes(const PackedShape& s, uint64_t tile) {
   const bool last = tile + 1 == s.tiles;
   return (last ? last_tile_bytes(s.format, s.tail_cols) : full_tile_bytes(s.format)) / kKSlices;

@@ -67,9 +67,8 @@ struct Machine {
   double activations_ns = 0;       // load and rounding of a tile's activations, for all strips of a block
   double bf16_activations_ns = 0;  // activations_ns of activations that are rounded already
   // The next figures are weight bytes per ns that one worker's consumers multiply, by the product's variant.
-  // mma8 multiplies 8 tokens by matrix instructions, or one token of f32 weights. mma16 multiplies up to 16
-  // tokens by matrix instructions. fma16 multiplies f32 weights in groups of up to 16 tokens, including its
-  // loads.
+  // mma8 multiplies 8 tokens by matrix instructions, or one token of f32 weights. mma16 is Mma32 of up to
+  // 16 tokens. fma16 multiplies f32 weights in groups of up to 16 tokens, including its loads.
   double wgmma_bytes_per_ns = 0;  // a block, 128 tokens at a time, by warpgroups
   double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
   double mma_per_ns = 0;      // multiply-adds of one worker by mma.sync, of 2-byte types

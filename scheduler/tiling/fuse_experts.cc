@@ -132,7 +132,7 @@ Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
   const TensorId out = f.use(f.graph.ops[last].outputs[0]);
   const std::vector<Expr> shape = f.program.tensors[out].shape;
   const GridId grid = f.add_grid(f.out_name(sum), BodyKind::kExpertSum,
-                                 {{"t", shape[0]}, {"c", ceil_div(shape[1], kSumColumns)}},
+                                 {{"t", shape[0]}, {"c", ceil_div(shape[1], kExpertSumColumns)}},
                                  add.valid() ? std::vector{sum, add} : std::vector{sum});
   f.read(grid, "x", f.use(op.inputs[0]));
   f.read(grid, "routing_weight", f.use(op.inputs[1]));

@@ -8,12 +8,12 @@ namespace mkc {
 
 // LoopSlots counts what a warp issues for 16 rows and 64 columns of weights. `mma16` is Mma32 with up to 16
 // tokens, `mma32` with more. `mma64` is for a warp of 16 tokens, and `mma64_wide` for one of 32. Each warp
-// also issues `mma64_part` for 64 columns of a block, whatever strips it has. `wgmma` is what Wgmma128 issues
-// more than with weights of bf16. An instruction that converts packed floats takes two slots (CUDA
+// also issues `mma64_tile_slice` for 64 columns of a block, whatever strips it has. `wgmma` is what Wgmma128
+// issues more than with weights of bf16. An instruction that converts packed floats takes two slots (CUDA
 // programming guide, throughput of conversions). tools/bench/loops --formats counts them in the machine code
 // for sm_90a.
 struct LoopSlots {
-  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0, wgmma = 0, mma64_wide = 0, mma64_part = 0;
+  double mma8 = 0, mma16 = 0, mma32 = 0, mma64 = 0, wgmma = 0, mma64_wide = 0, mma64_tile_slice = 0;
 };
 // mma8_bytes_per_ns of a machine stands for this number of slots.
 constexpr double kMma8Slots = 55;
@@ -28,7 +28,7 @@ constexpr LoopSlots loop_slots(mkrt::WeightType type) {
       return {};
     case kE4m3:
       return {164, 151, 190, 169, 116};
-    // Every second part of Wgmma128 has another scale.
+    // Every second tile slice of Wgmma128 has another scale.
     case kE4m3Block:
       return {172, 195, 0, 175, 172, 212, 55};
     case kInt4:

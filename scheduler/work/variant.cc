@@ -84,8 +84,8 @@ Variant mma64_unpacked(const Machine& m, int64_t tokens, mkrt::WeightType type, 
   Variant v = mma64(m, tokens, type, of, false);
   const LoopSlots slots = loop_slots(type);
   const double of_strip = of.of_warp == mkrt::kWarpTokens ? slots.mma64_wide : slots.mma64;
-  bound_by_issue(m, of.issued(of_strip, slots.mma64_part), 1, v.x_bytes, v);
-  v.counts_activations = slots.mma64_part != 0;
+  bound_by_issue(m, of.issued(of_strip, slots.mma64_tile_slice), 1, v.x_bytes, v);
+  v.counts_activations = slots.mma64_tile_slice != 0;
   return v;
 }
 

@@ -158,7 +158,7 @@ void touch_expert(TouchList& t, int64_t block, int64_t active_expert) {
 }
 
 void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
-  const Span cols = block_of(block, kSumColumns, t.dim("x", 1));
+  const Span cols = block_of(block, kExpertSumColumns, t.dim("x", 1));
   const int64_t choices = t.dim("routing_weight", 1);
   t.read("x", {up_to(t.dim("x", 0)), cols});  // the router says which rows
   t.read("routing_weight", {only(token), up_to(choices)});

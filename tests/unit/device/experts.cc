@@ -298,7 +298,7 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
 }
 
 TEST_CASE("a token's rows are added by their routing weights to the residual, the first choice first") {
-  const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
+  const u32 tokens = 11, top_k = 3, cols = kExpertSumColumns + 40;
   const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
   const std::vector<float> x = random_floats(r.rows() * cols, 9), residual = random_floats(tokens * cols, 10);
   const std::vector<float> norm = random_floats(cols, 11);
@@ -333,7 +333,7 @@ TEST_CASE("a token's rows are added by their routing weights to the residual, th
           sum = std::fma(r.routing_weight[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
         CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
         CHECK(x_bf16[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
-        part[col / kSumCols] += double{out[t * cols + col]} * out[t * cols + col];
+        part[col / kExpertSumColumns] += double{out[t * cols + col]} * out[t * cols + col];
         if (col == cols - 1)
           for (u32 i = 0; i < 2; ++i) CHECK(sum_squares[t * 2 + i] == doctest::Approx(part[i]).epsilon(1e-5));
       }

@@ -311,9 +311,9 @@ TEST_CASE("embedding rows are read from the packed table, and left as the next n
 TEST_CASE("a token's rows are added by their routing weights to the residual, the first choice first") {
   const u32 tokens = 5;
   for (u32 top_k = 1; top_k <= 9; ++top_k)
-    for (const u32 cols : {24u, kSumCols + 41})
+    for (const u32 cols : {24u, kExpertSumColumns + 41})
       for (const bool add : {true, false}) {
-        const u32 rows = tokens * top_k, parts = (cols + kSumCols - 1) / kSumCols;
+        const u32 rows = tokens * top_k, parts = (cols + kExpertSumColumns - 1) / kExpertSumColumns;
         const std::vector<float> x = random_floats(rows * cols, 9),
                                  routing_weight = random_floats(rows, top_k),
                                  residual = random_floats(tokens * cols, 10), norm = random_floats(cols, 11);
@@ -343,7 +343,7 @@ TEST_CASE("a token's rows are added by their routing weights to the residual, th
             sum = std::fma(routing_weight[k], x[std::min(row[k], rows - 1) * cols + col], sum);
           CHECK(out[i] == (add ? residual[i] + sum : sum));
           CHECK(x_bf16[i] == to_bf16(out[i] * norm[col]));
-          squares[t * parts + col / kSumCols] += double{out[i]} * out[i];
+          squares[t * parts + col / kExpertSumColumns] += double{out[i]} * out[i];
         }
         for (size_t i = 0; i < squares.size(); ++i)
           CHECK(sum_squares[i] == doctest::Approx(squares[i]).epsilon(1e-5));
