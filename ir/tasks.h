@@ -7,6 +7,7 @@
 
 #include "ir/ops.h"
 #include "ir/tensor.h"
+#include "runtime/abi/weight_format.h"
 
 namespace mkc {
 
@@ -53,10 +54,10 @@ constexpr std::array kBodyKinds = {BodyKind::kEmbed,         BodyKind::kProduct,
                                    BodyKind::kQuantize};
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
-constexpr int64_t kTileRows = 16;
+constexpr int64_t kTileRows = mkrt::kStripRows;
 constexpr int64_t kMaxStrips = 4;  // most strips of one task of an expert
 // A weight's columns are cut into K slices. Each K slice is summed alone, then the slices are added in order.
-constexpr int64_t kKSlices = 8;
+constexpr int64_t kKSlices = mkrt::kKSlices;
 constexpr int64_t kExpertSumColumns = 512;  // columns of one task of expert_sum
 constexpr int64_t kRowColumns = 512;        // columns of one task of a row grid without a norm of whole rows
 constexpr int64_t kMaxTasks = 1 << 24;      // of a grid

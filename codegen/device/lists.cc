@@ -2,23 +2,9 @@
 // ragged grids. A list is named by its first word.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
+#include "codegen/device/ragged_row.h"
 
 namespace mk {
-namespace {
-
-// row_of() is the row of a task. begin[i] is the first task of row i, and begin[count] the number of all
-// tasks.
-MK_INLINE u32 row_of(AS3 const u32* begin, u32 count, u32 task) {
-  u32 row = 0;
-  for (u32 left = count; left > 1;) {  // the row is one of the `left` rows from `row` on
-    const u32 half = left / 2;
-    if (begin[row + half] <= task) row += half;
-    left -= half;
-  }
-  return row;
-}
-
-}  // namespace
 
 // mkd_load_list() brings a list of the step, of `count` elements, into shared memory. Consumer threads call
 // it, and a consumer barrier must follow.
@@ -52,9 +38,9 @@ MK_BODY u32 mkd_element(Worker* w, u32 list, u32 index) {
   return w->list(list)[index];
 }
 
-// mkd_row_of() is row_of() for a list.
+// mkd_row_of() is row_of_task() for a list.
 MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
-  return row_of(w->list(list), count, task);
+  return row_of_task(w->list(list), count, task);
 }
 
 // mkd_size_partials() chooses the positions of a partial (ir/values.h) from lengths that have been loaded.
@@ -82,7 +68,7 @@ MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows
   AS3 const u32* begin = w->list(before_last);
   const u32 k = w->thread, not_last = begin[requests];
   if (k < not_last + requests) {
-    const u32 b = k < not_last ? row_of(begin, requests, k) : k - not_last;
+    const u32 b = k < not_last ? row_of_task(begin, requests, k) : k - not_last;
     const u32 row = (k < not_last ? k - begin[b] : begin[b + 1] - begin[b]) * max_rows;
     const u32 left = w->list(q_len)[b] - row, rows = min(left, max_rows);
     w->list(block_request)[k] = b;

@@ -1,32 +1,13 @@
 // Row grids run the norms, rotations and elementwise steps that no other body takes in.
-#include "codegen/device/activation.h"
 #include "codegen/device/norm_outputs.h"
+#include "codegen/device/row_step.h"
 
 namespace mk {
 
 namespace {
 
 MK_INLINE f32 stepped(RowStep step, f32 v, f32 operand, f32 value) {
-  if (is_activation(step)) return activated((Activation)step, v);
-  switch (step) {
-    case RowStep::kNone:
-      return v;
-    case RowStep::kAdd:
-      return v + operand;
-    case RowStep::kMul:
-      return v * operand;
-    case RowStep::kScale:
-      return v * value;
-    case RowStep::kMin:
-      return v > value ? value : v;  // a NaN stays
-    case RowStep::kMax:
-      return v < value ? value : v;
-    case RowStep::kSoftCap:
-      return value * hyperbolic_tangent(v * (1 / value));
-    case RowStep::kMulOai:
-      return v * up_oai(operand);
-  }
-  return v;
+  return is_activation(step) ? activated((Activation)step, v) : arithmetic_step(step, v, operand, value);
 }
 
 // worker_sum() adds the threads' values. `sums` has an element for each warp. All threads get the sum.

@@ -1,24 +1,9 @@
 // A worker of the processor makes the lists of a step. Each function does what its namesake in
 // codegen/device/lists.cc does.
+#include "codegen/device/ragged_row.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
-
-namespace {
-
-// row_of() is the row of a task. begin[i] is the first task of row i, and begin[count] the number of all
-// tasks.
-MK_INLINE u32 row_of(AS3 const u32* begin, u32 count, u32 task) {
-  u32 row = 0;
-  for (u32 left = count; left > 1;) {  // the row is one of the `left` rows from `row` on
-    const u32 half = left / 2;
-    if (begin[row + half] <= task) row += half;
-    left -= half;
-  }
-  return row;
-}
-
-}  // namespace
 
 MK_BODY void mkd_load_list(Worker* w, AS1 const MkStep* step, u32 number, u32 list, u32 count) {
   AS1 const u32* from = (AS1 const u32*)step->lists + number * kMaxRequests;
@@ -46,7 +31,7 @@ MK_BODY u32 mkd_element(Worker* w, u32 list, u32 index) {
   return w->list(list)[index];
 }
 MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
-  return row_of(w->list(list), count, task);
+  return row_of_task(w->list(list), count, task);
 }
 
 MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
@@ -68,7 +53,7 @@ MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows
   AS3 const u32* begin = w->list(before_last);
   const u32 not_last = begin[requests];
   for (u32 k = 0; k < not_last + requests; ++k) {
-    const u32 b = k < not_last ? row_of(begin, requests, k) : k - not_last;
+    const u32 b = k < not_last ? row_of_task(begin, requests, k) : k - not_last;
     const u32 row = (k < not_last ? k - begin[b] : begin[b + 1] - begin[b]) * max_rows;
     const u32 left = w->list(q_len)[b] - row, rows = min(left, max_rows);
     w->list(block_request)[k] = b;

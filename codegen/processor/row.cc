@@ -1,6 +1,9 @@
 // These tasks compute elements of a row, 16 columns at a time: row grids, the embedding table, and the sum of
 // a token's experts. Row grids have the norms, rotations and elementwise steps that no other body takes in.
 #include "codegen/processor/activation.h"
+
+// The templates of row_step.h find the vector forms of activation.h.
+#include "codegen/device/row_step.h"
 #include "codegen/processor/layout.h"
 #include "codegen/processor/worker.h"
 
@@ -35,27 +38,8 @@ struct RowOut {
 };
 
 MK_INLINE f32x16 stepped(RowStep step, f32x16 v, f32x16 operand, f32 value) {
-  if (is_activation(step)) return activated_lanes((Activation)step, v);
-  const f32x16 values = all_lanes(value);
-  switch (step) {
-    case RowStep::kNone:
-      return v;
-    case RowStep::kAdd:
-      return v + operand;
-    case RowStep::kMul:
-      return v * operand;
-    case RowStep::kScale:
-      return v * values;
-    case RowStep::kMin:
-      return v > values ? values : v;  // a NaN stays
-    case RowStep::kMax:
-      return v < values ? values : v;
-    case RowStep::kSoftCap:
-      return values * hyperbolic_tangent(v * (1 / value));
-    case RowStep::kMulOai:
-      return v * up_oai(operand);
-  }
-  return v;
+  return is_activation(step) ? activated_lanes((Activation)step, v)
+                             : arithmetic_step(step, v, operand, value);
 }
 
 // Norm is what a norm does to the elements of one row or head: (v - mean) * scale * weight + bias.

@@ -5,13 +5,10 @@
 #include <algorithm>
 
 #include "ir/footprint.h"
-#include "runtime/abi/packing.h"
 #include "scheduler/tiling/grid_pattern.h"
 
 namespace mkc {
 namespace {
-
-static_assert(kKSlices == mkrt::kKSlices && kTileRows == mkrt::kStripRows);
 
 bool is_prologue(const Access& read) {
   return read.role == "x" || read.role == "weight" || read.role == "norm";
