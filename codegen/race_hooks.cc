@@ -68,8 +68,11 @@ struct Hooks {
   uint32_t site_of(const llvm::Instruction& i) {
     llvm::DebugLoc at = line_of(i);
     if (!at) return 0;
-    // An access in worker.h, which all bodies share, gets the line of its caller.
-    while (at->getFilename().ends_with("/worker.h") && at->getInlinedAt()) at = at->getInlinedAt();
+    // An access in a file that all bodies share gets the line of its caller.
+    const auto is_shared = [](llvm::StringRef file) {
+      return file.ends_with("/worker.h") || file.ends_with("/storage_types.h");
+    };
+    while (is_shared(at->getFilename()) && at->getInlinedAt()) at = at->getInlinedAt();
     const std::string file = at->getFilename().str();
     const std::string name = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), at.getLine());
     const auto [entry, added] = numbers.try_emplace(name, static_cast<uint32_t>(sites.size()));

@@ -1,7 +1,7 @@
 // Arguments and sizes of attention are declared here.
 #pragma once
 
-#include "codegen/device/worker.h"
+#include "codegen/device/storage_types.h"
 
 namespace mk {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codegen/device/activation.h"
-#include "codegen/device/product.h"
+#include "codegen/device/product_sums.h"
 
 namespace mk {
 

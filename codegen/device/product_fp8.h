@@ -6,7 +6,7 @@
 // slice are multiplied with the inverse scale when they are added to those of the K slice.
 #pragma once
 
-#include "codegen/device/product.h"
+#include "codegen/device/product_sums.h"
 
 namespace mk {
 

@@ -3,7 +3,7 @@
 // k-steps only. The registers saved hold the sums of more tokens.
 #pragma once
 
-#include "codegen/device/product.h"
+#include "codegen/device/product_sums.h"
 
 namespace mk {
 

@@ -6,6 +6,7 @@
 #include "codegen/device/epilogue.h"
 #include "codegen/device/product_mma32.h"
 #include "codegen/device/product_mma64.h"
+#include "codegen/device/product_mma8.h"
 #include "codegen/device/product_wgmma.h"
 
 namespace mk {

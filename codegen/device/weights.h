@@ -1,7 +1,7 @@
 // Each weight format says which words a lane reads of a k-step, and how they become an A fragment.
 #pragma once
 
-#include "codegen/device/worker.h"
+#include "codegen/device/storage_types.h"
 
 namespace mk {
 
