@@ -51,7 +51,7 @@ TEST_CASE("a write after an unordered read names both") {
         fmt::format(
             "unordered write after read of shared+0x1bc20: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",
-            site("product.h", "to[sum_place(entry_of(lane, i))] = sum[i]"),
+            site("product_sums.h", "to[sum_place(entry_of(lane, i))] = sum[i]"),
             site("product_multiply.h", "return sums[sum_place(entry - row + r)]")));
 }
 
@@ -66,11 +66,12 @@ TEST_CASE("a write after an unordered write names both") {
 }
 
 TEST_CASE("a copy over a stage that is being read names the copy and the reader") {
-  CHECK(first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
-        fmt::format(
-            "unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
-            "thread 1, task l0.q[2], {}",
-            site("product.h", "if (i < mine) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i])")));
+  CHECK(
+      first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
+      fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
+                  "thread 1, task l0.q[2], {}",
+                  site("product_mma8.h",
+                       "if (i < mine) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i])")));
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
@@ -80,7 +81,7 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
         fmt::format(": worker 2 thread 159, task l0.q[2], {}",
-                    site("product.h", "to[sum_place(entry_of(lane, i))] = sum[i]")));
+                    site("product_sums.h", "to[sum_place(entry_of(lane, i))] = sum[i]")));
 }
 
 }  // namespace
