@@ -277,7 +277,7 @@ typedef struct mkrt_engine_options {
   uint32_t preemption;              /* an mkrt_preemption */
   uint32_t prefix_cache;            /* nonzero: requests share the pages of equal prefixes */
   uint32_t max_rows_beside_decodes; /* rows of prompts in a step that also decodes; 0: no bound */
-  uint32_t steps_per_launch;        /* most steps that the kernel makes by itself; 0: 1 */
+  uint32_t steps_per_launch;        /* most steps that the kernel makes by itself, up to 4096; 0: 1 */
   uint32_t max_waiting;             /* most requests that wait, beyond which one is MKRT_FULL; 0: no bound */
   uint32_t page_size;               /* with `pages`: 16, 32 or 64 */
   uint32_t pages;                   /* of a new cache of the session's own; 0: the session's cache as it is */

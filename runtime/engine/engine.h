@@ -37,7 +37,8 @@ struct EngineOptions {
   bool prefix_cache = false;           // requests share the pages of equal prefixes
   // Rows of prompts in a step that also decodes; 0: no bound. A decode waits for the other rows of its step.
   uint32_t max_rows_beside_decodes = 0;
-  uint32_t steps_per_launch = 1;  // at most; 1 while a prompt is fed; fewer if a request arrives before
+  // At most, and at most kMaxSteps; 1 while a prompt is fed; fewer if a request arrives before.
+  uint32_t steps_per_launch = 1;
 };
 
 // EngineStats counts since the engine was opened, and says what it has now.

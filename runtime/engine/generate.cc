@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/engine/sampler.h"
+#include "runtime/session/check_batch.h"
 #include "runtime/session/session.h"
 
 namespace mkrt {
@@ -36,7 +37,7 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
   StepResult result;
   std::vector<float> rows;
   const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {
-    const uint32_t steps = options.logits ? 1 : std::max(1u, options.steps_per_launch);
+    const uint32_t steps = options.logits ? 1 : std::clamp(options.steps_per_launch, 1u, kMaxSteps);
     const uint64_t max = std::min(steps, sampler.max_steps());
     const Samples samples = sampler.next(static_cast<uint32_t>(std::min(limit, max)), options.stop_ids);
     rows.resize(options.logits ? tokens.size() * vocab : 0);

@@ -29,7 +29,7 @@ Status Engine::launch() {
 // for one step at most. A launch ends where the biases of a request change. One that scores rows has one
 // step, because the logits of the next step take their place.
 uint32_t Engine::steps_of_launch() const {
-  uint64_t steps = std::max(1u, options_.steps_per_launch);
+  uint64_t steps = std::clamp(options_.steps_per_launch, 1u, kMaxSteps);
   if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
   for (const Sequence& request : roster_.running)
     if (request.pending() > request.rows || request.lacks_scores())

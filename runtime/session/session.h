@@ -158,7 +158,7 @@ class Session {
 
 struct GenerateOptions {
   uint32_t max_new_tokens = 16;
-  uint32_t steps_per_launch = 1;          // at most; 1 where logits are read
+  uint32_t steps_per_launch = 1;          // at most, and at most kMaxSteps; 1 where logits are read
   std::vector<int32_t> stop_ids;          // an id that ends generation; the id itself is kept
   MkSampling sampling;                    // position: of the first sample; counts up with each sample
   BiasSettings bias;                      // what else changes the logits

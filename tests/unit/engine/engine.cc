@@ -126,6 +126,19 @@ TEST_CASE("a launch has several steps once no prompt waits, none beyond what a r
   CHECK(engine.stats().rows == 3 + 6 + 20 + 5);
 }
 
+TEST_CASE("a launch has no more steps than a batch may ask for, whatever the options say") {
+  constexpr BatchLimits kLong = {
+      .max_tokens = 4, .max_requests = 1, .context = 4200, .vocab = 10, .page_size = 64, .pages = 66};
+  FakeModel model(kLong);
+  Engine engine = Engine::open(model, {.steps_per_launch = 5000}).value();
+  engine.submit(request(3, 4190));
+  const std::vector<Outcome> outcomes = run(engine);
+  REQUIRE(outcomes.size() == 1);
+  CHECK(outcomes[0].error == "");
+  CHECK(outcomes[0].new_ids.size() == 4190);
+  CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{kMaxSteps}, {94}});
+}
+
 TEST_CASE("a launch ends where a request arrives, or at the free pages, which are given back") {
   FakeModel model(kLimits);
   Engine engine = Engine::open(model, {.steps_per_launch = 8}).value();

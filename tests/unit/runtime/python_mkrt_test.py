@@ -5,6 +5,7 @@ LIBRARY is python_kernels.cc with the C interface.
 import contextlib
 import ctypes
 import io
+import itertools
 import json
 import math
 import sys
@@ -98,6 +99,9 @@ class MkrtTest(unittest.TestCase):
             self.assertEqual(list(self.session.generate(PROMPT, 9, stop={sampled[5]}, steps_per_launch=16, **sampling)),
                              sampled[:sampled.index(sampled[5])])
             self.session.rewind()
+
+    def test_steps_of_a_launch_have_a_bound_that_callers_need_not_know(self):
+        self.assertEqual(list(itertools.islice(self.session.generate(PROMPT, 5000, steps_per_launch=5000), len(NEW))), NEW)
 
     def test_biases_change_tokens_whatever_the_steps_of_a_launch(self):
         self.assertEqual(list(self.session.generate(PROMPT, 4, allowed={7})), [7] * 4)

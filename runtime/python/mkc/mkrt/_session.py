@@ -7,6 +7,7 @@ from ._engine import Engine
 from ._library import (NHD, Error, Sampling, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list,
                        _Samples)
 
+_MAX_STEPS = 4096  # most samples of a launch
 
 class Session(_Handle):
     """A model on a device: one sequence of its own, or steps of many requests over a cache of pages."""
@@ -250,7 +251,8 @@ class Session(_Handle):
     def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, logit_bias=None, presence_penalty=0,
                  frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
         """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling.
-        A token of `stop` ends it and is not yielded. The kernel goes on by itself for up to steps_per_launch of them.
+        A token of `stop` ends it and is not yielded. The kernel goes on by itself for up to steps_per_launch of them, and
+        for 4096 at most.
 
         logit_bias: {id: value added to its logit}.
         presence_penalty, frequency_penalty: taken off the logit of each new token, once and for each time.
@@ -267,7 +269,7 @@ class Session(_Handle):
         made, times = 0, collections.Counter()
         while made < count:
             biases = {token: (value, 0) for token, value in (logit_bias or {}).items()}
-            limit = 1 if presence_penalty or frequency_penalty else min(count - made, steps_per_launch)
+            limit = 1 if presence_penalty or frequency_penalty else min(count - made, steps_per_launch, _MAX_STEPS)
             for token, number in times.items():
                 if presence_penalty or frequency_penalty:
                     biases[token] = biases.get(token, (0, 0))[0], -(presence_penalty + frequency_penalty * number)
