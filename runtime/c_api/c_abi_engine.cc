@@ -153,6 +153,7 @@ mkrt_engine* mkrt_open_engine(mkrt_session* session, const mkrt_engine_options* 
         auto stepper = std::make_unique<mkrt::SessionStepper>(claim->session);
         mkrt::Result<mkrt::Engine> engine = mkrt::Engine::open(*stepper, options_of(wanted));
         if (!engine.ok()) return fail<mkrt_engine>(engine.error(), MKRT_BAD_ARGUMENT);
+        claim->session.set_position(0);  // the engine's requests take the pages of what was fed
         claim->has_engine = true;
         return mkrt::handles_of<mkrt_engine>().add(
             std::make_shared<mkrt_engine>(claim->device, claim.shared(), std::move(stepper),

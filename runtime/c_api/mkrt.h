@@ -288,7 +288,8 @@ typedef struct mkrt_engine_options {
 
 /* Opens an engine over a session. `options` is NULL, or may be freed after the call. Until the engine is
  * closed, calls that feed the session or change its cache fail with MKRT_OUT_OF_ORDER. No step may be under
- * way. The engine uses the session's stream and cache, also the caller's. Threads: one. */
+ * way. The engine uses the session's stream and cache, also the caller's. What the session was fed before is
+ * forgotten, and its position is 0. Threads: one. */
 mkrt_engine* mkrt_open_engine(mkrt_session* session, const mkrt_engine_options* options);
 
 /* Closes the engine, once calls of other threads for its device have ended, and drops its requests. The

@@ -206,6 +206,22 @@ TEST_CASE("calls in a wrong order are refused, and the session is free once its 
   CHECK(mkrt_step(o.session, tokens, 1, nullptr, nullptr) == MKRT_OK);
 }
 
+TEST_CASE("an engine that opens forgets what its session was fed, and one that does not forgets nothing") {
+  const Opened o;
+  const std::vector<int32_t> prompt{5, 17, 3};
+  REQUIRE(mkrt_step(o.session, prompt.data(), 3, nullptr, nullptr) == MKRT_OK);
+  mkrt_engine_options wrong{};
+  wrong.size = sizeof(wrong);
+  wrong.preemption = 2;
+  CHECK(!mkrt_open_engine(o.session, &wrong));
+  CHECK(mkrt_position(o.session) == 3);
+  {
+    const Served e(o.session);
+    CHECK(mkrt_position(o.session) == 0);
+  }
+  CHECK(mkrt_position(o.session) == 0);
+}
+
 TEST_CASE("device and session may be closed before the engine") {
   mkrt_device* device = mkrt_open_processor();
   mkrt_session* session = open_session(device);

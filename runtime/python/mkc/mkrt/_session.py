@@ -168,7 +168,8 @@ class Session(_Handle):
 
     def engine(self, recompute=False, prefix_cache=False, max_rows_beside_decodes=0, steps_per_launch=1, max_waiting=0,
                page_size=16, pages=0, stop=()):
-        """Opens an Engine over this session, which feeds it alone until it is closed.
+        """Opens an Engine over this session, which feeds it alone until it is closed. What the session was fed before is
+        forgotten, and its position is 0.
 
         pages: the pages of a new cache of page_size positions each. 0 keeps the session's cache as it is.
         max_waiting: requests that may wait. 0 sets no bound.
