@@ -44,15 +44,34 @@ std::vector<int> usable_processors() {
   return first;
 }
 
+float measure_ns_per_tick(const std::function<uint64_t()>& ticks, const std::function<uint64_t()>& ns) {
+  // The clock was read at most `unsure` ticks before or after `tick`.
+  struct Reading {
+    uint64_t ns, tick, unsure;
+  };
+  const auto read = [&] {
+    const uint64_t before = ticks();
+    const uint64_t now = ns();
+    const uint64_t between = (ticks() - before) / 2;
+    return Reading{now, before + between, between};
+  };
+  const auto surer = [](const Reading& a, const Reading& b) { return a.unsure < b.unsure; };
+  const Reading begin = std::min({read(), read(), read(), read()}, surer);
+  for (;;) {
+    const Reading end = read();
+    const uint64_t spent = end.tick - begin.tick;
+    if (end.ns - begin.ns >= 5'000'000 && (begin.unsure + end.unsure) * 100 <= spent)
+      return static_cast<float>(static_cast<double>(end.ns - begin.ns) / static_cast<double>(spent));
+  }
+}
+
 float ns_per_tick() {
-  static const float ratio = [] {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point begin = Clock::now();
-    const uint64_t first = __rdtsc();
-    std::chrono::nanoseconds spent{};
-    while (spent < std::chrono::milliseconds(5)) spent = Clock::now() - begin;
-    return static_cast<float>(static_cast<double>(spent.count()) / static_cast<double>(__rdtsc() - first));
-  }();
+  static const float ratio =
+      measure_ns_per_tick([] { return __rdtsc(); },
+                          [] {
+                            const auto now = std::chrono::steady_clock::now().time_since_epoch();
+                            return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+                          });
   return ratio;
 }
 

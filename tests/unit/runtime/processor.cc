@@ -132,6 +132,20 @@ TEST_CASE("memory is cleared, the device's own and that of a mapped file") {
   }
 }
 
+TEST_CASE("a tick is measured right, wherever the thread loses its processor") {
+  for (uint64_t pause_at = 0; pause_at <= 20; ++pause_at) {
+    CAPTURE(pause_at);
+    uint64_t now = 1000, reads = 0;  // in ns; 0: no pause, 20: one before every reading
+    const auto read = [&] {
+      ++reads;
+      now += pause_at == 20 || reads == pause_at ? 20'000'000 : 30;
+      return now;
+    };
+    CHECK(measure_ns_per_tick([&] { return 4 * read(); }, read) ==
+          doctest::Approx(0.25).epsilon(0.011).scale(0));
+  }
+}
+
 TEST_CASE("workers without a thread are an error") {
   if (kSanitized) {
     MESSAGE("SKIP: a sanitizer needs more memory than the test leaves");
