@@ -11,6 +11,8 @@ namespace mk {
 
 constexpr u32 kPolls = 4096;  // polls before a worker sleeps: about 50 us, 40 cycles each
 constexpr u64 kSleepNs = 1'000'000;
+constexpr u64 kMostNsBetweenLooks =
+    100'000'000;  // a longer time between two looks at the clock counts as this
 
 // sleepers counts the workers of this kernel that sleep, in all sessions.
 inline u32 sleepers = 0;
@@ -44,10 +46,11 @@ MK_INLINE void wake(const u32* counter) {
 }
 
 // await() waits until the counter is at least `expected`. await() falls through after a fault, or beyond the
-// timeout, which is a fault. `cell` names the counter in faults.
+// timeout, which is a fault. `cell` names the counter in faults. A process that is stopped for long does not
+// wait meanwhile.
 MK_INLINE void await(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
   const u32* const at = plain(counter);
-  u64 since = 0;
+  u64 looked = 0, waited = 0;
   for (;;) {
     u32 seen = 0;
     MK_ROLLED
@@ -57,8 +60,9 @@ MK_INLINE void await(const Worker& w, AS1 const u32* counter, u32 cell, u32 expe
       __builtin_ia32_pause();
     }
     const u64 now = time_ns(w);
-    if (since == 0) since = now;
-    const bool late = timeout_ns != 0 && now - since > timeout_ns;
+    if (looked != 0) waited += now - looked < kMostNsBetweenLooks ? now - looked : kMostNsBetweenLooks;
+    looked = now;
+    const bool late = timeout_ns != 0 && waited > timeout_ns;
     if (late) record_fault(w, thread_of(w).worker, cell, seen, expected);
     if (late || faulted(w)) {
       w.give_up();

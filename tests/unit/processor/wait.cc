@@ -1,4 +1,8 @@
 // These tests run waits, notifications and tickets of the processor's workers on threads.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -154,6 +158,35 @@ TEST_CASE("a wait beyond the timeout is the launch's first fault, and gives up")
   check_fault();
   Workers next(1);
   CHECK(!next.worker(0)->gave_up());
+}
+
+// Stops the process for a time, by a child that lets it go on.
+void stop_for(std::chrono::milliseconds time) {
+  const pid_t parent = getpid(), child = fork();
+  if (child == 0) {
+    kill(parent, SIGSTOP);
+    usleep(static_cast<useconds_t>(std::chrono::microseconds(time).count()));
+    kill(parent, SIGCONT);
+    _exit(0);
+  }
+  REQUIRE(child > 0);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("time for which the process is stopped is no part of a wait") {
+  Workers workers(2, 1s);
+  workers.run([&](Worker* w, u32 i) {
+    if (i == 1) {
+      mkd_wait(w, 5, 1);
+      return;
+    }
+    std::this_thread::sleep_for(20ms);  // worker 1 waits by now
+    stop_for(2s);
+    std::this_thread::sleep_for(20ms);
+    mkd_notify(w, 5, 1);
+  });
+  CHECK(!workers.worker(1)->gave_up());
+  CHECK(workers.fault.state == 0);
 }
 
 TEST_CASE("a fault of another worker ends a wait that has no timeout") {
