@@ -1,4 +1,4 @@
-// Handles of mkrt.h are pointers to these structs.
+// Handles of mkrt.h stand for these structs (handles.h).
 #pragma once
 
 #include "runtime/c_api/handles.h"

@@ -1,6 +1,8 @@
 // A call claims an open handle while it runs.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -17,32 +19,41 @@ struct OpenDevice {
   std::mutex calls{};
 };
 
-// Handles holds the open handles of a kind. A handle is dereferenced only after it is found here.
+// Returns the number of the next handle, of any kind. Numbers never repeat, so that a closed handle stays
+// closed. They are odd, so that no handle has the address of an object. Two copies of the library in a
+// process begin at different numbers.
+inline uintptr_t next_handle() {
+  static std::atomic<uintptr_t> opened = 0;
+  return reinterpret_cast<uintptr_t>(&opened) + 1 + 2 * opened.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Handles holds the open handles of a kind. A handle is a number that callers see as a pointer to T. Nothing
+// dereferences it.
 template <class T>
 class Handles {
  public:
   T* add(std::shared_ptr<T> handle) {
     const std::lock_guard lock(mutex_);
-    T* const address = handle.get();
-    open_.emplace(address, std::move(handle));
-    return address;
+    const uintptr_t number = next_handle();
+    open_.emplace(number, std::move(handle));
+    return reinterpret_cast<T*>(number);
   }
   // Returns null for a handle that is not open.
   std::shared_ptr<T> find(const T* handle) {
     const std::lock_guard lock(mutex_);
-    const auto at = open_.find(handle);
+    const auto at = open_.find(reinterpret_cast<uintptr_t>(handle));
     return at == open_.end() ? nullptr : at->second;
   }
   void remove(const T* handle) {
     const std::lock_guard lock(mutex_);
-    open_.erase(handle);
+    open_.erase(reinterpret_cast<uintptr_t>(handle));
   }
   // Calls f(handle) while nobody can close the handle, and returns true if it is open. Requires that `f` does
   // not wait.
   template <class F>
   bool with(const T* handle, F f) {
     const std::lock_guard lock(mutex_);
-    const auto at = open_.find(handle);
+    const auto at = open_.find(reinterpret_cast<uintptr_t>(handle));
     if (at == open_.end()) return false;
     f(at->second);
     return true;
@@ -50,7 +61,7 @@ class Handles {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<const T*, std::shared_ptr<T>> open_;
+  std::unordered_map<uintptr_t, std::shared_ptr<T>> open_;  // by number
 };
 
 // handles_of<T>() returns the open handles of a kind. T::kKind names the kind in errors, and `device` of a

@@ -1,5 +1,6 @@
 // Functions are called in a wrong order, on closed handles, and with sizes and numbers out of range.
 #include <cstdint>
+#include <set>
 
 #include "tests/attack/c_misuse/opened.h"
 
@@ -60,6 +61,41 @@ TEST_CASE("a device may be closed before its sessions, and once") {
   const int32_t token = 5;
   CHECK(mkrt_step(session, &token, 1, nullptr, nullptr) == 0);
   mkrt_close_session(session);
+}
+
+TEST_CASE("a closed handle stays closed, whatever is opened after it") {
+  std::set<const void*> seen;
+  const auto add = [&](const void* handle) {
+    REQUIRE_MESSAGE(handle, mkrt_error());
+    CHECK(seen.insert(handle).second);
+    CHECK(reinterpret_cast<uintptr_t>(handle) % 2 == 1);  // no object has such an address
+  };
+  const Opened o;
+  add(o.device);
+  add(o.session);
+  mkrt_device* const device = mkrt_open_processor();
+  mkrt_close_device(device);
+  add(device);
+  mkrt_session* const session = open_session(o.device);
+  mkrt_close_session(session);
+  add(session);
+  mkrt_engine* const engine = mkrt_open_engine(o.session, nullptr);
+  mkrt_close_engine(engine);
+  add(engine);
+  const Opened later;
+  add(later.device);
+  add(later.session);
+  mkrt_engine* const open = mkrt_open_engine(later.session, nullptr);
+  add(open);
+  mkrt_close_device(device);
+  mkrt_close_session(session);
+  mkrt_close_engine(engine);
+  mkrt_engine_stats stats{};
+  stats.size = sizeof(stats);
+  CHECK(std::string(mkrt_device_name(later.device)) == "cpu");
+  CHECK(mkrt_vocab(later.session) == 96);
+  CHECK(mkrt_stats(open, &stats) == MKRT_OK);
+  mkrt_close_engine(open);
 }
 
 TEST_CASE("handles of another kind, and pointers that are no handles, are refused") {
