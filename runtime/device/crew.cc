@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #include <system_error>
@@ -66,7 +67,7 @@ class Bound {
 
 }  // namespace
 
-Crew::Crew(uint32_t threads) : processors_(usable_processors()) {
+Crew::Crew(uint32_t threads) : process_(getpid()), processors_(usable_processors()) {
   const bool enough = processors_.size() >= threads;
   polls_ = enough ? kPolls : 1;
   if (!enough || threads == 1) processors_.clear();
@@ -84,6 +85,10 @@ Crew::~Crew() {
   turn_.fetch_add(1, std::memory_order_release);
   turn_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+}
+
+bool Crew::here() const {
+  return getpid() == process_;
 }
 
 void Crew::run(const std::function<void(uint32_t)>& work) {

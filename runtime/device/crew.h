@@ -23,12 +23,17 @@ class Crew {
 
   uint32_t size() const { return static_cast<uint32_t>(threads_.size()) + 1; }  // with the calling thread
 
-  // Calls work(i) on thread i, for each, and returns when all calls have returned.
+  // Tells whether this is the process that made the crew. A child process made by fork() has none of its
+  // threads.
+  bool here() const;
+
+  // Calls work(i) on thread i, for each, and returns when all calls have returned. Requires here().
   void run(const std::function<void(uint32_t thread)>& work);
 
  private:
   void serve(uint32_t thread, int processor);
 
+  int process_;                  // that made the crew
   std::vector<int> processors_;  // by thread; empty: threads are not bound
   uint32_t polls_ = 0;           // before a thread sleeps
   std::vector<std::thread> threads_;

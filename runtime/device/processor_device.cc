@@ -159,6 +159,7 @@ class ProcessorDevice final : public Device {
 
   Status load(const Artefact& artefact) override {
     if (crew_) {
+      if (Status status = check_process(); !status.ok()) return status;
       if (manifest_ != artefact.manifest) return has_other_kernel(name(), manifest_, artefact.manifest);
       return {};
     }
@@ -191,6 +192,7 @@ class ProcessorDevice final : public Device {
   }
 
   Status pack(uint64_t pack) override {
+    if (Status status = check_process(); !status.ok()) return status;
     // Parts take unequal times: memory that was not touched before has to be found by the system, or its
     // host.
     const uint32_t parts = manifest_.workers * kPartsOfWorker;
@@ -203,6 +205,7 @@ class ProcessorDevice final : public Device {
   }
 
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
+    if (Status status = check_process(); !status.ok()) return status;
     const auto* of = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
     // Crew::run() takes a reference to each lambda: a copy of its captures would allocate memory in each
@@ -229,6 +232,15 @@ class ProcessorDevice final : public Device {
     std::shared_ptr<const void> mapping;
     uint64_t bytes;
   };
+
+  Status check_process() const {
+    if (crew_->here()) return {};
+    return Error{
+        "cpu: error: another process opened the device's first session, and a child made by fork() has none "
+        "of its "
+        "threads: open another device",
+        ErrorKind::kNoDevice};
+  }
 
   bool owns(uint64_t at, uint64_t bytes) const {
     auto after = blocks_.upper_bound(at);

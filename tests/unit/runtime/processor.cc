@@ -146,6 +146,28 @@ TEST_CASE("a tick is measured right, wherever the thread loses its processor") {
   }
 }
 
+TEST_CASE("a child made by fork() cannot use its parent's threads, and can open a device of its own") {
+  std::unique_ptr<Device> device = open_processor();
+  REQUIRE(refused(*device, artefact(bytes_of(kFirst))) == "");
+  const std::string expected =
+      "cpu: error: another process opened the device's first session, and a child made by fork() has none of "
+      "its "
+      "threads: open another device";
+  const auto child = [&]() -> std::string {
+    const uint64_t memory = device->allocate((3 + kParts) * sizeof(uint32_t)).value();
+    for (const Status& status :
+         {device->launch(0, memory, 0, 1), device->pack(memory), device->load(artefact(bytes_of(kFirst)))})
+      if (status.ok() || status.error().message != expected) return "not refused";
+    device.reset();
+    if (kSanitized) return "refused";  // a sanitizer may refuse threads of a child
+    const std::unique_ptr<Device> own = open_processor();
+    return refused(*own, artefact(bytes_of(kSecond))) == "" && answers(*own) == kOfSecond ? "refused"
+                                                                                          : "no own";
+  };
+  CHECK(mkc::test::run_apart(child, 20).text == "refused");
+  CHECK(answers(*device) == kOfFirst);
+}
+
 TEST_CASE("workers without a thread are an error") {
   if (kSanitized) {
     MESSAGE("SKIP: a sanitizer needs more memory than the test leaves");
