@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "runtime/artefact/plan.h"
@@ -28,9 +29,7 @@ class CudaDevice final : public Device {
 
   ~CudaDevice() override {
     if (!context_) return;
-    use();
-    for (const auto& [addresses, executable] : graphs_) driver_.executable_destroy(executable);
-    if (module_) driver_.module_unload(module_);
+    unload();
     for (const uint64_t address : blocks_) driver_.memory_free(address);
     driver_.context_release(device_);
   }
@@ -76,8 +75,8 @@ class CudaDevice final : public Device {
     if (artefact.image.empty()) return fail("the artefact holds no cubin: it was compiled for " + m.target);
     if (!m.target.starts_with("sm_"))
       return fail(fmt::format("the artefact is for {}, the device runs sm_{}{}", m.target, major_, minor_));
-    if (loaded_.workers != 0) return loaded_ == m ? Status() : has_other_kernel(name_, loaded_, m);
-    use();
+    if (loaded()) return loaded_ == m ? Status() : has_other_kernel(name_, loaded_, m);
+    unload();  // what an artefact that failed has left
     if (Status s =
             check(driver_.module_load(&module_, artefact.image.data()),
                   fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
@@ -89,6 +88,16 @@ class CudaDevice final : public Device {
     if (!status.ok()) return status;
     loaded_ = m;
     return {};
+  }
+
+  bool loaded() const override { return loaded_.workers != 0; }
+  void unload() override {
+    use();
+    for (const auto& [addresses, executable] : graphs_) driver_.executable_destroy(executable);
+    graphs_.clear();
+    launches_.clear();
+    if (module_) driver_.module_unload(std::exchange(module_, nullptr));
+    loaded_ = {};
   }
 
   Status pack(uint64_t pack) override {

@@ -36,6 +36,11 @@ class Device {
   // Loads the artefact's kernels for all launches from now on. Errors: the artefact is for another device, or
   // another artefact is loaded. More workers than the device can hold at once are an error, too.
   virtual Status load(const Artefact& artefact) = 0;
+  // Tells whether an artefact is loaded.
+  virtual bool loaded() const = 0;
+  // Takes the loaded artefact's kernels away, so that another artefact can be loaded. Requires that no
+  // session of the artefact is left. Without a loaded artefact it has no effect.
+  virtual void unload() = 0;
 
   // Runs mk_pack of the loaded kernels with the MkPack at this address. Later writes wait for it.
   virtual Status pack(uint64_t pack) = 0;

@@ -78,19 +78,21 @@ class EmulatorDevice final : public Device {
   }
 
   Status load(const Artefact& artefact) override {
-    if (manifest_.workers != 0 && manifest_ != artefact.manifest)
+    if (loaded() && manifest_ != artefact.manifest)
       return has_other_kernel(name(), manifest_, artefact.manifest);
     if (artefact.manifest.launches.empty() != (kernels_.step != nullptr))
       return Error{fmt::format("emulator: error: the artefact has {}, the kernels given are for {}",
                                artefact.manifest.launches.empty() ? "one kernel" : "a kernel a grid",
                                kernels_.step ? "one" : "its grids")};
-    manifest_ = artefact.manifest;
-    launch_kinds_ = launch_kinds(manifest_);
+    launch_kinds_ = launch_kinds(artefact.manifest);
     for (const uint32_t kind : launch_kinds_)
       if (kind >= kernels_.grids.size() || !kernels_.grids[kind])
         return Error{fmt::format("emulator: error: no kernel for grids of kind {}", kind)};
+    manifest_ = artefact.manifest;
     return {};
   }
+  bool loaded() const override { return manifest_.workers != 0; }
+  void unload() override { manifest_ = {}; }
 
   // One warp packs: making more fibers takes longer than most weights take to pack.
   Status pack(uint64_t pack) override {

@@ -191,6 +191,13 @@ class ProcessorDevice final : public Device {
     return {};
   }
 
+  bool loaded() const override { return crew_ != nullptr; }
+  void unload() override {
+    crew_.reset();
+    code_.reset();
+    manifest_ = {};
+  }
+
   Status pack(uint64_t pack) override {
     if (Status status = check_process(); !status.ok()) return status;
     // Parts take unequal times: memory that was not touched before has to be found by the system, or its

@@ -12,6 +12,23 @@
 namespace mkrt {
 namespace {
 
+// Opening unloads an artefact that was loaded for a session, unless the session opens. It is made before the
+// session's state, and therefore ends after it.
+class Opening {
+ public:
+  explicit Opening(Device& device) : device_(device), had_artefact_(device.loaded()) {}
+  ~Opening() {
+    if (!done_ && !had_artefact_) device_.unload();
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+  void done() { done_ = true; }
+
+ private:
+  Device& device_;
+  bool had_artefact_, done_ = false;
+};
+
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
@@ -174,17 +191,20 @@ Result<Session> Session::open(const Artefact& artefact, const Checkpoint& checkp
   if (Status status = check_weights(artefact.manifest, checkpoint); !status.ok()) return status.error();
   const Result<std::vector<float>> scales = cache_scales(artefact.manifest, checkpoint);
   if (!scales.ok()) return scales.error();
+  Opening opening(device);
   auto state = std::make_unique<State>(device, options);
   if (Status status = state->open(artefact, [&] { return state->load_checkpoint(checkpoint); }); !status.ok())
     return status.error();
   Session session(std::move(state));
-  if (scales.value().empty()) return session;
-  if (Status status = session.use_scales(scales.value()); !status.ok()) return status.error();
+  if (!scales.value().empty())
+    if (Status status = session.use_scales(scales.value()); !status.ok()) return status.error();
+  opening.done();
   return session;
 }
 
 Result<Session> Session::open(const Artefact& artefact, const WeightSource& weights, Device& device,
                               const SessionOptions& options) {
+  Opening opening(device);
   auto state = std::make_unique<State>(device, options);
   std::vector<std::byte> buffer;
   const auto load = [&](const ManifestWeight& w, uint64_t to) {
@@ -194,6 +214,7 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
   };
   if (Status status = state->open(artefact, [&] { return state->fill_weights(load); }); !status.ok())
     return status.error();
+  opening.done();
   return Session(std::move(state));
 }
 

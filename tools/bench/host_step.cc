@@ -30,6 +30,8 @@ class Nowhere final : public Device {
   }
   Status clear(uint64_t, uint64_t) override { return {}; }
   Status load(const Artefact&) override { return {}; }
+  bool loaded() const override { return false; }
+  void unload() override {}
   Status pack(uint64_t) override { return {}; }
   Status launch(uint64_t, uint64_t, uint64_t, uint32_t) override { return {}; }
 

@@ -144,6 +144,14 @@ TEST_CASE("a GPU refuses artefacts for other devices, and takes its own after th
   other.image.clear();
   CHECK(refused(other) == "rehearsal: error: the artefact holds no cubin: it was compiled for emulator");
   CHECK(device->load(artefact({})).ok());
+  CHECK(refused(artefact({0, 1, 2})).ends_with(": open another device for it"));
+  Log log;
+  device->unload();
+  CHECK(!device->loaded());
+  CHECK(device->load(artefact({0, 1, 2})).ok());
+  const Lines lines = log.take({"cuModuleUnload", "cuModuleLoad"});
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] == "cuModuleUnload 1");
 }
 
 TEST_CASE("where not all workers are resident at once, one kernel is refused and kernels are not") {

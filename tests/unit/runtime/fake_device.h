@@ -50,7 +50,13 @@ struct FakeDevice final : Device {
     std::memset(reinterpret_cast<void*>(at), 0, bytes);
     return {};
   }
-  Status load(const Artefact&) override { return {}; }
+  uint32_t loads = 0;  // without an unload()
+  Status load(const Artefact&) override {
+    ++loads;
+    return {};
+  }
+  bool loaded() const override { return loads > 0; }
+  void unload() override { loads = 0; }
   // Captured work goes into the graph, and run_graph() does it.
   bool captures = false;
   std::vector<std::function<Status()>> graph;

@@ -109,6 +109,11 @@ TEST_CASE("the processor refuses artefacts for other devices, and takes its own 
   CHECK(refused(*device, artefact(whole)) == "");
   CHECK(refused(*device, artefact(whole, "x86-64-v3", 2)).ends_with(": open another device for it"));
   CHECK(answers(*device) == kOfFirst);
+  CHECK(device->loaded());
+  device->unload();
+  CHECK(!device->loaded());
+  CHECK(refused(*device, artefact(bytes_of(kSecond))) == "");
+  CHECK(answers(*device) == kOfSecond);
 }
 
 TEST_CASE("memory is cleared, the device's own and that of a mapped file") {

@@ -344,6 +344,25 @@ TEST_CASE("an artefact that does not fit the checkpoint, the runtime or itself i
   CHECK(device.blocks.size() > 0);
 }
 
+TEST_CASE("a session that fails to open takes its artefact off the device, unless another one has opened") {
+  FakeDevice device;
+  const auto fails = [&] {
+    Manifest large = manifest();
+    large.workspace_bytes = 1 << 21;
+    return error_of(Session::open(made_artefact(large), Checkpoint{"dir", {}, {}}, "c0", device)) ==
+           "fake: error: no memory";
+  };
+  CHECK(fails());
+  CHECK(!device.loaded());
+  {
+    const Session session = opened(device);
+    CHECK(fails());
+    CHECK(device.loads == 2);
+  }
+  CHECK(fails());
+  CHECK(device.loads == 3);
+}
+
 TEST_CASE("logits are written as NumPy reads them") {
   const test::TempDir dir;
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
