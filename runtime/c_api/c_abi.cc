@@ -50,10 +50,25 @@ std::span<const std::byte> bytes_of(const void* data, size_t size) {
 // Returns what never changes in a session, or 0, and then keeps the error.
 template <class F>
 uint32_t constant(const mkrt_session* session, F f) {
-  uint32_t value = 0;
-  const auto read = [&](const std::shared_ptr<mkrt_session>& open) { value = f(open->session); };
-  if (!mkrt::handles_of<mkrt_session>().with(session, read)) mkrt::not_open(session);
-  return value;
+  return guarded(
+      [&] {
+        uint32_t value = 0;
+        const auto read = [&](const std::shared_ptr<mkrt_session>& open) { value = f(open->session); };
+        if (!mkrt::handles_of<mkrt_session>().with(session, read)) mkrt::not_open(session);
+        return value;
+      },
+      0);
+}
+
+// Returns what a session has now, or 0, and then keeps the error.
+template <class F>
+uint32_t present(const mkrt_session* session, F f) {
+  return guarded(
+      [&]() -> uint32_t {
+        const Claim claim(session);
+        return claim ? f(claim->session) : 0;
+      },
+      0);
 }
 
 }  // namespace
@@ -63,7 +78,7 @@ const char* mkrt_version(void) {
 }
 
 const char* mkrt_error(void) {
-  return mkrt::last_error.message.c_str();
+  return mkrt::last_error.message;
 }
 
 mkrt_status mkrt_error_status(void) {
@@ -118,27 +133,33 @@ mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void*, cons
 }
 
 const char* mkrt_device_name(const mkrt_device* device) {
-  const char* name = nullptr;
-  const auto read = [&](const std::shared_ptr<mkrt_device>& open) { name = open->name.c_str(); };
-  if (!mkrt::handles_of<mkrt_device>().with(device, read)) mkrt::not_open(device);
-  return name;
+  return guarded(
+      [&] {
+        const char* name = nullptr;
+        const auto read = [&](const std::shared_ptr<mkrt_device>& open) { name = open->name.c_str(); };
+        if (!mkrt::handles_of<mkrt_device>().with(device, read)) mkrt::not_open(device);
+        return name;
+      },
+      nullptr);
 }
 
 void mkrt_close_device(mkrt_device* device) {
-  mkrt::close(device);
+  guarded([&] { mkrt::close(device); });
 }
 
 mkrt_status mkrt_accept_unsealed(mkrt_device* device, int accept) {
-  const Claim claim(device);
-  if (!claim) return mkrt::last_error.status;
-  claim->seal = accept != 0 ? mkrt::SealCheck::kSkipped : mkrt::SealCheck::kRequired;
-  return MKRT_OK;
+  return guarded([&] {
+    const Claim claim(device);
+    if (!claim) return mkrt::last_status();
+    claim->seal = accept != 0 ? mkrt::SealCheck::kSkipped : mkrt::SealCheck::kRequired;
+    return MKRT_OK;
+  });
 }
 
 mkrt_status mkrt_keep_weights(mkrt_device* device, const char* folder) {
   return guarded([&] {
     const Claim claim(device);
-    if (!claim) return mkrt::last_error.status;
+    if (!claim) return mkrt::last_status();
     claim->kept_weights = folder ? folder : "";
     return MKRT_OK;
   });
@@ -178,7 +199,7 @@ mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* man
 }
 
 void mkrt_close_session(mkrt_session* session) {
-  mkrt::close(session);
+  guarded([&] { mkrt::close(session); });
 }
 
 uint32_t mkrt_vocab(const mkrt_session* session) {
@@ -199,22 +220,19 @@ uint32_t mkrt_caches(const mkrt_session* session) {
 }
 
 uint32_t mkrt_position(const mkrt_session* session) {
-  const Claim claim(session);
-  return claim ? claim->session.position() : 0;
+  return present(session, [](const mkrt::Session& s) { return s.position(); });
 }
 uint32_t mkrt_page_size(const mkrt_session* session) {
-  const Claim claim(session);
-  return claim ? claim->session.limits().page_size : 0;
+  return present(session, [](const mkrt::Session& s) { return s.limits().page_size; });
 }
 uint32_t mkrt_pages(const mkrt_session* session) {
-  const Claim claim(session);
-  return claim ? claim->session.limits().pages : 0;
+  return present(session, [](const mkrt::Session& s) { return s.limits().pages; });
 }
 
 mkrt_status mkrt_rewind(mkrt_session* session, uint32_t position) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || mkrt::has_engine(claim)) return mkrt::last_error.status;
+    if (!claim || mkrt::has_engine(claim)) return mkrt::last_status();
     if (position > claim->session.position())
       return refuse("cannot go back to position {}, the session is at {}", position,
                     claim->session.position());
@@ -226,7 +244,7 @@ mkrt_status mkrt_rewind(mkrt_session* session, uint32_t position) {
 mkrt_status mkrt_make_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, mkrt_form form) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || mkrt::has_engine(claim)) return mkrt::last_error.status;
+    if (!claim || mkrt::has_engine(claim)) return mkrt::last_status();
     if (pages == 0 || form < MKRT_NHD || form > MKRT_PACKED)
       return refuse("{} pages of form {}, expected 1 or more of 0 to 2", pages, static_cast<int>(form));
     return keep(claim->session.use_cache({page_size, pages, static_cast<mkrt::CacheForm>(form), {}}));
@@ -238,7 +256,7 @@ mkrt_status mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t p
                            uint32_t caches) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || mkrt::has_engine(claim) || missing(base, "base")) return mkrt::last_error.status;
+    if (!claim || mkrt::has_engine(claim) || missing(base, "base")) return mkrt::last_status();
     if (const size_t max = claim->session.manifest().caches.size(); caches != max)
       return keep(
           mkrt::Error{fmt::format("cache: error: {} addresses, the model has {} caches", caches, max)});
@@ -252,7 +270,7 @@ mkrt_status mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t p
 mkrt_status mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count) {
   return guarded([&] {
     const Claim claim(session);
-    if (!claim || mkrt::has_engine(claim) || missing(scales, "scales")) return mkrt::last_error.status;
+    if (!claim || mkrt::has_engine(claim) || missing(scales, "scales")) return mkrt::last_status();
     return keep(claim->session.use_scales({scales, count}));
   });
 }

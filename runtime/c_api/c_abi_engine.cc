@@ -153,17 +153,17 @@ mkrt_engine* mkrt_open_engine(mkrt_session* session, const mkrt_engine_options* 
         auto stepper = std::make_unique<mkrt::SessionStepper>(claim->session);
         mkrt::Result<mkrt::Engine> engine = mkrt::Engine::open(*stepper, options_of(wanted));
         if (!engine.ok()) return fail<mkrt_engine>(engine.error(), MKRT_BAD_ARGUMENT);
+        auto opened = std::make_shared<mkrt_engine>(claim->device, claim.shared(), std::move(stepper),
+                                                    std::move(engine.value()), wanted.max_waiting);
         claim->session.set_position(0);  // the engine's requests take the pages of what was fed
         claim->has_engine = true;
-        return mkrt::handles_of<mkrt_engine>().add(
-            std::make_shared<mkrt_engine>(claim->device, claim.shared(), std::move(stepper),
-                                          std::move(engine.value()), wanted.max_waiting));
+        return mkrt::handles_of<mkrt_engine>().add(std::move(opened));
       },
       nullptr);
 }
 
 void mkrt_close_engine(mkrt_engine* engine) {
-  mkrt::close(engine);
+  guarded([&] { mkrt::close(engine); });
 }
 
 mkrt_status mkrt_submit(mkrt_engine* engine, const mkrt_request* request, uint64_t* id) {

@@ -221,8 +221,12 @@ mkrt_status mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const
 }
 
 uint64_t mkrt_logits(const mkrt_session* session) {
-  const Claim claim(session);
-  return claim ? claim->session.logits_address() : 0;
+  return guarded(
+      [&]() -> uint64_t {
+        const Claim claim(session);
+        return claim ? claim->session.logits_address() : 0;
+      },
+      0);
 }
 
 mkrt_status mkrt_set_stream(mkrt_session* session, void* stream) {

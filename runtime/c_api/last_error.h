@@ -12,11 +12,13 @@
 
 namespace mkrt {
 
+// LastError has a message of the thread's last_message, or one that takes no memory.
 struct LastError {
-  std::string message;
+  const char* message = "";
   mkrt_status status = MKRT_OK;
 };
-inline thread_local LastError last_error;
+inline thread_local constinit LastError last_error;
+inline thread_local std::string last_message;
 
 inline mkrt_status last_status() {
   return last_error.status;
@@ -24,8 +26,32 @@ inline mkrt_status last_status() {
 
 // Keeps an error as the thread's last one, and returns its status.
 inline mkrt_status keep(mkrt_status status, std::string message) {
-  last_error = {std::move(message), status};
+  last_message = std::move(message);
+  last_error = {last_message.c_str(), status};
   return status;
+}
+
+inline mkrt_status keep_no_memory() {
+  last_error = {"mkrt: error: no memory of the host", MKRT_NO_MEMORY};
+  return MKRT_NO_MEMORY;
+}
+
+// Keeps the error of the exception that is being handled. Its message is another where there is no memory.
+inline mkrt_status keep_exception() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return keep_no_memory();
+  } catch (const std::exception& e) {
+    try {
+      return keep(MKRT_BUG, fmt::format("mkrt: error: {}", e.what()));
+    } catch (...) {
+      return keep_no_memory();
+    }
+  } catch (...) {
+    last_error = {"mkrt: error: unknown exception", MKRT_BUG};
+    return MKRT_BUG;
+  }
 }
 
 // Keeps `mkrt: error: …` about an argument.
@@ -78,27 +104,19 @@ template <class F>
 auto guarded(F f, decltype(f()) failed) -> decltype(f()) {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
-    keep(MKRT_NO_MEMORY, "mkrt: error: no memory of the host");
-  } catch (const std::exception& e) {
-    keep(MKRT_BUG, fmt::format("mkrt: error: {}", e.what()));
   } catch (...) {
-    keep(MKRT_BUG, "mkrt: error: unknown exception");
+    keep_exception();
+    return failed;
   }
-  return failed;
 }
 
-// Runs `f`, which returns a status.
+// Runs `f`, which returns a status or nothing.
 template <class F>
-mkrt_status guarded(F f) {
+auto guarded(F f) -> decltype(f()) {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
-    return keep(MKRT_NO_MEMORY, "mkrt: error: no memory of the host");
-  } catch (const std::exception& e) {
-    return keep(MKRT_BUG, fmt::format("mkrt: error: {}", e.what()));
   } catch (...) {
-    return keep(MKRT_BUG, "mkrt: error: unknown exception");
+    return static_cast<decltype(f())>(keep_exception());
   }
 }
 

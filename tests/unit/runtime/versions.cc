@@ -48,7 +48,7 @@ TEST_CASE("a size between versions, or of a later version, is refused by name") 
     mkrt_grown taken{};
     CHECK(!take(&wrong, taken));
     CHECK(last_error.status == MKRT_BAD_ARGUMENT);
-    CHECK(last_error.message ==
+    CHECK(std::string(last_error.message) ==
           fmt::format("mkrt: error: mkrt_grown.size: found {}, expected 8 or 16, the size of mkrt_grown",
                       size));
     CHECK(taken.first == 0);
