@@ -238,8 +238,7 @@ const char* mkrt_trace(mkrt_session* session);
  * may be under way. Threads: one. */
 mkrt_status mkrt_set_stream(mkrt_session* session, void* stream);
 
-/* Sets the time after which a wait inside the kernel fails; 0: never. A new session has 10000.
- * Threads: one. */
+/* Sets the time after which a wait inside the kernel fails; 0: never. It is 10000 at first. Threads: one. */
 mkrt_status mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
 
 /* mkrt_begin_step and mkrt_end_step are the two halves of a step of several requests. Up to two steps may
@@ -324,7 +323,8 @@ typedef struct mkrt_request {
 } mkrt_request;
 
 /* Hands a request to the engine. `id` receives its number: 0, 1, … The request may be freed after the call. A
- * request that can never run has an outcome with its error at once. Threads: one. */
+ * request that can never run has an outcome with its error at once. A list with more entries than the
+ * context, for a prompt, or than ids is not read: MKRT_BAD_ARGUMENT. Threads: one. */
 mkrt_status mkrt_submit(mkrt_engine* engine, const mkrt_request* request, uint64_t* id);
 
 /* Ends a request, whose outcome has its tokens so far. One that has ended is an error. Threads: one. */

@@ -132,6 +132,9 @@ TEST_CASE("lists of a request are refused before they are read") {
   refuse([](auto& r) { r.allowed_count = 1; }, "allowed_ids is NULL");
   refuse([](auto& r) { r.prompt_count = UINT32_MAX; },
          "prompt: found 4294967295 entries, expected at most 128, the context");
+  const std::vector<int32_t> long_prompt(129, 5);
+  refuse([&](auto& r) { r.prompt = long_prompt.data(), r.prompt_count = 129; },
+         "prompt: found 129 entries, expected at most 128, the context");
   refuse([&](auto& r) { r.stop_ids = prompt.data(), r.stop_count = UINT32_MAX; }, "stop_ids:" + ids);
   refuse([&](auto& r) { r.logit_bias = &bias, r.bias_count = UINT32_MAX; }, "logit_bias:" + ids);
   refuse([&](auto& r) { r.allowed_ids = prompt.data(), r.allowed_count = UINT32_MAX; }, "allowed_ids:" + ids);

@@ -36,7 +36,8 @@ class Engine(_Handle):
         priority: a smaller number runs earlier.
         stream: progress() has its tokens as they come.
 
-        An Error with Status.FULL means that the request can be submitted again later.
+        An Error with Status.FULL means that the request can be submitted again later. A prompt with more tokens than the
+        context is an Error, too.
         """
         sampling, prompt, stops = Sampling(**sampling), _ints(prompt), _ints(stop)
         if logprobs is not None:
