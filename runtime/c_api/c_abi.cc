@@ -220,7 +220,10 @@ uint32_t mkrt_caches(const mkrt_session* session) {
 }
 
 uint32_t mkrt_position(const mkrt_session* session) {
-  return present(session, [](const mkrt::Session& s) { return s.position(); });
+  return present(session, [](const mkrt::Session& s) {
+    mkrt::last_error = {};  // 0 is a position
+    return s.position();
+  });
 }
 uint32_t mkrt_page_size(const mkrt_session* session) {
   return present(session, [](const mkrt::Session& s) { return s.limits().page_size; });

@@ -107,8 +107,7 @@ uint32_t mkrt_max_requests(const mkrt_session* session); /* of one step */
 uint32_t mkrt_context(const mkrt_session* session);      /* positions of a request */
 uint32_t mkrt_caches(const mkrt_session* session); /* keys and values of every layer: twice the layers */
 
-/* Returns how many tokens were fed so far; a new session has 0, too. The call fails only where the session is
- * not open, or another thread is in a call. Threads: one. */
+/* Returns how many tokens were fed so far. mkrt_error_status() then tells 0 from an error. Threads: one. */
 uint32_t mkrt_position(const mkrt_session* session);
 
 /* Goes back to `position`, at most the current one. Tokens fed behind it are forgotten. Threads: one. */

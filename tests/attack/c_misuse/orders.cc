@@ -98,6 +98,15 @@ TEST_CASE("a closed handle stays closed, whatever is opened after it") {
   mkrt_close_engine(open);
 }
 
+TEST_CASE("the status tells a position of 0 from an error") {
+  const Opened o;
+  MKC_REFUSED(mkrt_position(nullptr) == 0, "mkrt: error: session is NULL");
+  CHECK(mkrt_error_status() == MKRT_BAD_ARGUMENT);
+  CHECK(mkrt_position(o.session) == 0);
+  CHECK(mkrt_error_status() == MKRT_OK);
+  CHECK(std::string(mkrt_error()) == "");
+}
+
 TEST_CASE("handles of another kind, and pointers that are no handles, are refused") {
   const Opened o;
   int nothing = 0;

@@ -32,7 +32,10 @@ class Session(_Handle):
 
     @property
     def position(self):
-        return self._library.mkrt_position(self._open())
+        position = self._library.mkrt_position(self._open())
+        if position == 0:
+            self._check(self._library.mkrt_error_status())
+        return position
 
     def rewind(self, position=0):
         """Forgets what was fed at `position` and behind it."""
