@@ -107,8 +107,16 @@ bool Engine::cancel(uint64_t id) {
 
 Status Engine::step() {
   if (idle()) return {};
+  if (interrupted_) {
+    fail_all({"step: error: no memory of the host in an earlier launch", ErrorKind::kNoMemory});
+    interrupted_ = false;
+    return *fault_;
+  }
+  interrupted_ = true;  // until the launch ends without an exception
   take_arrivals();
-  return go_on(launch());
+  Status status = go_on(launch());
+  interrupted_ = false;
+  return status;
 }
 
 Status Engine::check() {
@@ -148,14 +156,13 @@ void Engine::start_over(const Error& error) {
 void Engine::take_arrivals() {
   if (roster_.running.empty() && roster_.waiting.empty()) clock_ = std::max(clock_, later_.begin()->first);
   const auto arrived = later_.upper_bound(clock_);
-  for (auto at = later_.begin(); at != arrived; ++at) {
+  for (auto at = later_.begin(); at != arrived; at = later_.erase(at)) {
     Sequence& request = at->second;
     request.order.arrival = arrivals_++;
     request.tokens.reserve(request.longest + size_t{1});
     request.pages.reserve(pages_for(request.longest, limits_.page_size));
     roster_.waiting.emplace(request.order, std::move(request));
   }
-  later_.erase(later_.begin(), arrived);
 }
 
 EngineStats Engine::stats() const {

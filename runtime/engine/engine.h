@@ -74,7 +74,8 @@ class Engine {
   // A request that was running in kMaxLosses errors since its last token ends with the error.
   //
   // Errors: the stepper's, if it does not recover. Such an error ends all requests, and every later one until
-  // check() succeeds.
+  // check() succeeds. After an exception, which is std::bad_alloc, the next call ends all requests in the
+  // same way.
   Status step();
 
   // Asks the stepper whether steps are possible while no launch runs, and goes on after an error as step()
@@ -119,6 +120,7 @@ class Engine {
   std::vector<Outcome> outcomes_;
   std::vector<Progress> progress_;
   std::optional<Error> fault_;
+  bool interrupted_ = false;  // a launch has not ended: requests, pages and samplers may not agree
   EngineStats stats_;
   uint64_t clock_ = 0, next_id_ = 0, arrivals_ = 0;
   std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_;  // of the step

@@ -303,6 +303,34 @@ TEST_CASE("a step that fails ends all requests with its error, and those to come
   }
 }
 
+// OutOfMemory is a model whose second launch throws.
+struct OutOfMemory final : Stepper {
+  FakeModel model{kLimits};
+  BatchLimits limits() const override { return kLimits; }
+  Status step(const Batch& batch, StepResult& result) override {
+    if (model.steps.size() == 1) throw std::bad_alloc();
+    return model.step(batch, result);
+  }
+};
+
+TEST_CASE("a launch without memory ends all requests before another one runs") {
+  OutOfMemory model;
+  Engine engine = Engine::open(model, {.steps_per_launch = 4}).value();
+  for (int i = 0; i < 3; ++i) engine.submit(request(3, 20, i == 2 ? 90 : 0));
+  REQUIRE(engine.step().ok());
+  CHECK_THROWS_AS((void)engine.step(), std::bad_alloc);
+  CHECK(engine.take_outcomes().empty());
+  const Status status = engine.step();
+  REQUIRE(!status.ok());
+  CHECK(status.error().kind == ErrorKind::kNoMemory);
+  CHECK(engine.idle());
+  CHECK(engine.free_pages() == kLimits.pages);
+  const std::vector<Outcome> outcomes = engine.take_outcomes();
+  REQUIRE(outcomes.size() == 3);
+  for (const Outcome& outcome : outcomes) CHECK(outcome.error_kind == ErrorKind::kNoMemory);
+  CHECK(model.model.steps.size() == 1);
+}
+
 TEST_CASE("limits that no step can keep are refused") {
   const auto error = [](BatchLimits limits) {
     FakeModel model(limits);
