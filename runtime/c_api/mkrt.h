@@ -318,7 +318,7 @@ typedef struct mkrt_request {
   int32_t priority;             /* a smaller number runs earlier; equal ones first come, first served */
   uint32_t stream;              /* nonzero: mkrt_take_progress hands out its tokens as they come */
   uint32_t ignore_engine_stops; /* nonzero: only the request's own stop ids end it */
-  uint64_t arrive_at_step;      /* the step before which it joins; a past step: now */
+  uint64_t arrive_at_step;      /* the step before which it joins, below 2^63; a past step: now */
 } mkrt_request;
 
 /* Hands a request to the engine. `id` receives its number: 0, 1, … The request may be freed after the call. A

@@ -51,6 +51,9 @@ Result<uint32_t> positions_of(const Request& request, const BatchLimits& limits)
   if (request.prompt_logprobs > 1 + kMaxTop)
     return error("prompt_logprobs",
                  fmt::format("found {}, expected at most {}", request.prompt_logprobs - 1, kMaxTop));
+  if (request.arrive_at_step > kLatestArrival)
+    return error("arrive_at_step",
+                 fmt::format("found {}, expected at most {}", request.arrive_at_step, kLatestArrival));
   const uint64_t positions = prompt.size() + request.max_new_tokens - 1;
   const std::string found = fmt::format("{} tokens and {} new ones", prompt.size(), request.max_new_tokens);
   if (positions > limits.context)

@@ -11,6 +11,8 @@
 
 namespace mkrt {
 
+constexpr uint64_t kLatestArrival = ~uint64_t{0} / 2;  // the engine's clock goes on from there
+
 struct Request {
   std::string name;  // for errors; empty: "request ID"
   std::vector<int32_t> prompt;
@@ -22,7 +24,7 @@ struct Request {
   bool ignore_engine_stops = false;  // only the request's own stop ids end it
   int32_t priority = 0;              // a smaller number runs earlier; equal ones first come, first served
   bool stream = false;               // Engine::take_progress() hands out its tokens as they come
-  uint64_t arrive_at_step = 0;       // on the engine's clock; a past step means now
+  uint64_t arrive_at_step = 0;       // on the engine's clock, at most kLatestArrival; a past step means now
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kError, kCancelled };
@@ -58,8 +60,8 @@ Error error_of(const Request& request, const Status& status);
 // Returns the most positions that a request may need. The last new token is never fed.
 //
 // Errors read `NAME: error: FIELD: …`. Errors of the fields: an empty prompt, an id outside the vocabulary,
-// no new tokens, a value of `sampling` outside its range. Errors of the size: more positions than the
-// context, more pages than the cache.
+// no new tokens, a value of `sampling` outside its range, an arrival behind kLatestArrival. Errors of the
+// size: more positions than the context, more pages than the cache.
 Result<uint32_t> positions_of(const Request& request, const BatchLimits& limits);
 
 }  // namespace mkrt

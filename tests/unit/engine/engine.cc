@@ -252,6 +252,10 @@ TEST_CASE("a request that can never run is refused at once, by its name and fiel
   Request sampled = request(1, 1);
   sampled.sampling.top_p = 0;
   CHECK(refusal(sampled) == "request 0: error: top_p: is 0, expected more than 0, at most 1");
+  Request late = request(1, 1);
+  late.arrive_at_step = ~uint64_t{0};  // the clock would begin anew
+  CHECK(refusal(late) ==
+        "request 0: error: arrive_at_step: found 18446744073709551615, expected at most 9223372036854775807");
   CHECK(refusal(request(60, 6)) ==
         "request 0: error: prompt: 60 tokens and 6 new ones need 65 positions, the context has 64");
   BatchLimits limits = kLimits;
