@@ -118,7 +118,7 @@ const Value* element(const std::vector<Value>& items, int64_t index) {
 // Returns the item in the sense of Python's operator, or a missing value.
 Value plain_item(Arena& arena, const Value& value, const Value& key) {
   if (value.is(ValueKind::kDict)) {
-    const Value* found = is_hashable(key) ? find(arena, value.dict(), key) : nullptr;
+    const Value* found = is_hashable(arena, key) ? find(arena, value.dict(), key) : nullptr;
     return found == nullptr ? Value() : *found;
   }
   if (!key.is_integer()) return {};

@@ -1,8 +1,8 @@
 #include "runtime/text/jinja/dict.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "runtime/text/jinja/compare.h"
 #include "runtime/text/jinja/fault.h"
@@ -23,9 +23,9 @@ uint64_t hash_number(const Value& value) {
   return std::bit_cast<uint64_t>(real);
 }
 
-uint64_t hash(Arena& arena, const Value& value) {
+// Returns nothing for a value that is no key, or holds one.
+std::optional<uint64_t> find_hash(Arena& arena, const Value& value) {
   const Level level(arena);
-  if (!is_hashable(value)) fail("found {} as a key, expected a value that never changes", value.described());
   if (value.is_text()) {
     arena.read(value.text().bytes.size());
     return hash_text(value.text().bytes);
@@ -33,20 +33,30 @@ uint64_t hash(Arena& arena, const Value& value) {
   if (value.is_number()) return hash_number(value);
   if (value.is(ValueKind::kTuple)) {
     uint64_t sum = 1;
-    for (const Value& item : value.sequence().items) sum = sum * 1000003 + hash(arena, item);
+    for (const Value& item : value.sequence().items) {
+      const std::optional<uint64_t> code = find_hash(arena, item);
+      if (!code) return std::nullopt;
+      sum = sum * 1000003 + *code;
+    }
     return sum;
   }
+  if (value.is(ValueKind::kList) || value.is(ValueKind::kDict) || value.is(ValueKind::kDictView))
+    return std::nullopt;
   if (value.is(ValueKind::kRange)) return static_cast<uint64_t>(value.range().length());
   if (value.is_undefined() || value.is_none()) return static_cast<uint64_t>(value.kind());
   return std::bit_cast<uint64_t>(value.object());
 }
 
+uint64_t hash(Arena& arena, const Value& value) {
+  const std::optional<uint64_t> code = find_hash(arena, value);
+  if (!code) fail("found {} as a key, expected a value that never changes", value.described());
+  return *code;
+}
+
 }  // namespace
 
-bool is_hashable(const Value& value) {
-  if (value.is(ValueKind::kTuple))
-    return std::all_of(value.sequence().items.begin(), value.sequence().items.end(), is_hashable);
-  return !value.is(ValueKind::kList) && !value.is(ValueKind::kDict) && !value.is(ValueKind::kDictView);
+bool is_hashable(Arena& arena, const Value& value) {
+  return find_hash(arena, value).has_value();
 }
 
 const Value* find(Arena& arena, const Dict& dict, const Value& key) {

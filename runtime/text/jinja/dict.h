@@ -16,7 +16,8 @@ const Value* find(Arena& arena, const Dict& dict, const Value& key);
 // Returns the value of a text key, or null.
 const Value* find(Arena& arena, const Dict& dict, std::string_view key);
 
-// Returns whether the value can be a key.
-bool is_hashable(const Value& value);
+// Returns whether the value can be a key. Faults: tuples that are nested too deeply, or have too many
+// elements.
+bool is_hashable(Arena& arena, const Value& value);
 
 }  // namespace mkrt::jinja

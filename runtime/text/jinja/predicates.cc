@@ -82,7 +82,7 @@ bool has_case(Call& call) {
 Value take_name(Call& call) {
   const Value name = call.take("value");
   call.finish();
-  if (!is_hashable(name)) fail("{}: found {}, expected a name", call.name, name.described());
+  if (!is_hashable(call.arena, name)) fail("{}: found {}, expected a name", call.name, name.described());
   return name;
 }
 

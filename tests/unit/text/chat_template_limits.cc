@@ -9,6 +9,13 @@ std::string repeated(const std::string& text, size_t times) {
   return result;
 }
 
+constexpr const char* kTooManySteps = "1: error: the template takes more than 100000000 steps";
+
+// Returns a template that takes all steps but 2.5 million, and sets s to a long text.
+std::string spent() {
+  return "{% set s = 'a' * 60000000 %}{% for a in range(26) %}{% if 'b' in s %}{% endif %}{% endfor %}";
+}
+
 }  // namespace
 
 TEST_CASE("steps are bounded") {
@@ -82,6 +89,20 @@ TEST_CASE("levels are bounded") {
   for (int i = 0; i < 10000; ++i) deep = nlohmann::ordered_json::array({std::move(deep)});
   CHECK(error_of("{{ x }}", {{"x", std::move(deep)}}) ==
         "1: error: the template nests calls or values more than 700 levels deep");
+}
+
+TEST_CASE("keys are bounded") {
+  const std::string deep =
+      "{% set ns = namespace(x=(1,)) %}{% for a in range(100000) %}{% for b in range(5) %}"
+      "{% set ns.x = (ns.x,) %}{% endfor %}{% endfor %}";
+  const std::string wide =
+      spent() +
+      "{% set ns = namespace(x=(1,)) %}{% for a in range(60) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}";
+  for (const char* use : {"{{ {}[ns.x] is defined }}", "{{ {ns.x: 1} | length }}",
+                          "{{ [ns.x, ns.x] | unique | list | length }}", "{{ ns.x is filter }}"}) {
+    CHECK(error_of(deep + use) == "1: error: the template nests calls or values more than 700 levels deep");
+    CHECK(error_of(wide + use) == kTooManySteps);
+  }
 }
 
 TEST_CASE("levels that real templates have are enough") {
