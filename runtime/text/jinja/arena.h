@@ -38,6 +38,8 @@ class Arena {
   // Faults: the rendering has used kMaxSteps. read() counts the bytes that a function looks at.
   void step(uint64_t steps = 1);
   void read(size_t bytes) { step(1 + bytes / 16); }
+  // Counts the bytes of a text whose code points are classified, mapped or copied one by one.
+  void decode(size_t bytes) { step(1 + bytes / 2); }
 
  private:
   friend class Level;

@@ -37,7 +37,9 @@ class BraceFormat {
       } else if (c == '{') {
         const size_t end = field_end(format, at);
         if (depth == 0) fail("the format has fields more than two levels deep");
-        text += field(format.substr(at + 1, end - at - 1), depth);
+        const std::string value = field(format.substr(at + 1, end - at - 1), depth);
+        call_.arena.charge(value.size());
+        text += value;
         at = end + 1;
       } else {
         text += c;

@@ -34,7 +34,7 @@ Value get_path(Arena& arena, const Value& value, const Value& path) {
 
 Value ignore_case(Arena& arena, const Value& value) {
   if (!value.is_text()) return value;
-  arena.read(value.text().bytes.size());
+  arena.decode(value.text().bytes.size());
   return arena.text(to_lower(value.text().bytes));
 }
 

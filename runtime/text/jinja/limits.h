@@ -11,7 +11,7 @@ inline constexpr uint32_t kMaxSyntaxDepth = 200;  // levels of nested statements
 inline constexpr uint32_t kMaxCallDepth = 700;    // levels of evaluation, values and iterators
 inline constexpr size_t kMaxOutputBytes = size_t{64} << 20;
 inline constexpr size_t kMaxMemoryBytes = size_t{512} << 20;  // all values that one rendering makes
-inline constexpr uint64_t kMaxSteps = 100'000'000;  // expressions evaluated, items visited, bytes read / 16
-inline constexpr int64_t kMaxRange = 100'000;       // items of a range, as in Jinja2's sandbox
+inline constexpr uint64_t kMaxSteps = 100'000'000;            // as docs/chat-templates.md counts them
+inline constexpr int64_t kMaxRange = 100'000;                 // items of a range, as in Jinja2's sandbox
 
 }  // namespace mkrt::jinja

@@ -35,6 +35,7 @@ Value to_integer(Call& call) {
   if (value.is_integer()) return Value::integer(value.as_integer());
   if (value.is_text()) {
     const std::string& text = value.text().bytes;
+    call.arena.decode(text.size());
     if (const std::optional<int64_t> number = parse_integer(text, base)) return Value::integer(*number);
     const std::optional<double> number = parse_float(text);
     return number && std::isfinite(*number) ? Value::integer(truncate(*number)) : otherwise;
@@ -49,7 +50,9 @@ Value to_float(Call& call) {
   call.finish();
   if (value.is_undefined()) fail("{}", value.undefined().message);
   if (value.is_number()) return Value::real(value.as_real());
-  const std::optional<double> number = value.is_text() ? parse_float(value.text().bytes) : std::nullopt;
+  if (!value.is_text()) return otherwise;
+  call.arena.decode(value.text().bytes.size());
+  const std::optional<double> number = parse_float(value.text().bytes);
   return number ? Value::real(*number) : otherwise;
 }
 

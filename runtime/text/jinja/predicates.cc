@@ -72,8 +72,10 @@ bool is_same(Call& call) {
 
 template <bool (*passes)(char32_t)>
 bool has_case(Call& call) {
-  const std::u32string all = decode(to_str(call.arena, call.take("value")));
+  const std::string text = to_str(call.arena, call.take("value"));
   call.finish();
+  call.arena.decode(text.size());
+  const std::u32string all = decode(text);
   const bool any = std::any_of(all.begin(), all.end(), passes);
   return any && std::all_of(all.begin(), all.end(), [](char32_t c) { return passes(c) || !is_cased(c); });
 }

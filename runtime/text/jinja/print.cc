@@ -92,6 +92,7 @@ std::string text_repr(std::string_view text) {
 
 void append_str(Arena& arena, const Value& value, std::string& text) {
   if (value.is_text()) {
+    arena.read(value.text().bytes.size());
     text += value.text().bytes;
   } else if (!value.is_undefined()) {
     append_repr(arena, value, text);

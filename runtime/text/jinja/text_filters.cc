@@ -27,7 +27,7 @@ template <std::string (*map)(std::string_view)>
 Value mapped(Call& call) {
   const Text& text = take_input(call);
   call.finish();
-  call.arena.read(text.bytes.size() * 8);
+  call.arena.decode(text.bytes.size());
   return call.arena.text(map(text.bytes), text.is_markup);
 }
 
@@ -55,7 +55,7 @@ std::string title_words(std::string_view text) {
 Value title(Call& call) {
   const Text& text = take_input(call);
   call.finish();
-  call.arena.read(text.bytes.size() * 16);
+  call.arena.decode(text.bytes.size() * 2);
   return call.arena.text(title_words(text.bytes));
 }
 
@@ -64,6 +64,7 @@ Value trim(Call& call) {
   const std::optional<std::string_view> characters = call.take_optional_text("chars");
   call.finish();
   call.arena.read(text.bytes.size());
+  call.arena.decode(characters ? characters->size() : 0);
   return call.arena.text(std::string(strip_characters(text.bytes, characters, true, true)), text.is_markup);
 }
 
@@ -167,6 +168,7 @@ Value truncate_text(Call& call) {
   if (size - leeway <= length) return input;
   if (!input.is_text()) fail("truncate: found {}, expected text", input.described());
   const std::string_view text = input.text().bytes;
+  call.arena.read(text.size());
   std::string_view result = text.substr(0, prefix_bytes(text, static_cast<size_t>(kept)));
   if (!cuts_words) result = result.substr(0, std::min(result.rfind(' '), result.size()));
   return call.arena.text(std::string(result) + end.text().bytes);
@@ -175,7 +177,7 @@ Value truncate_text(Call& call) {
 Value word_count(Call& call) {
   const Text& text = take_input(call);
   call.finish();
-  call.arena.read(text.bytes.size());
+  call.arena.decode(text.bytes.size());
   int64_t words = 0;
   bool inside = false;
   for (const char32_t c : decode(text.bytes)) {

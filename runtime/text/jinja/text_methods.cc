@@ -24,7 +24,7 @@ Value result(Call& call, std::string text) {
 template <std::string (*map)(std::string_view)>
 Value mapped(Call& call) {
   call.finish();
-  call.arena.read(self(call).size() * 8);
+  call.arena.decode(self(call).size());
   return result(call, map(self(call)));
 }
 
@@ -32,8 +32,8 @@ Value mapped(Call& call) {
 template <bool (*passes)(char32_t)>
 Value all_are(Call& call) {
   call.finish();
+  call.arena.decode(self(call).size());
   const std::u32string all = decode(self(call));
-  call.arena.read(self(call).size());
   return Value::boolean(!all.empty() && std::all_of(all.begin(), all.end(), passes));
 }
 
@@ -41,8 +41,8 @@ Value all_are(Call& call) {
 template <bool (*passes)(char32_t)>
 Value all_cased_are(Call& call) {
   call.finish();
+  call.arena.decode(self(call).size());
   const std::u32string all = decode(self(call));
-  call.arena.read(self(call).size());
   const bool any = std::any_of(all.begin(), all.end(), passes);
   return Value::boolean(
       any && std::all_of(all.begin(), all.end(), [](char32_t c) { return passes(c) || !is_cased(c); }));

@@ -134,6 +134,7 @@ Value stripped(Call& call) {
   const std::optional<std::string_view> characters = call.take_optional_text("");
   call.finish();
   call.arena.read(self(call).size());
+  call.arena.decode(characters ? characters->size() : 0);
   return result(call, strip_characters(self(call), characters, left, right));
 }
 

@@ -39,6 +39,21 @@ TEST_CASE("long texts are searched within the bound of steps") {
         "1: error: the template takes more than 100000000 steps");
 }
 
+TEST_CASE("texts that are read character by character are counted as such") {
+  const std::string text = spent() + "{% set t = 'a' * 6000000 %}";
+  CHECK(render(text + "{{ t == t }}").ok());
+  for (const char* use : {"t | int", "t | float", "t | wordcount", "t.isalpha()", "t.islower()", "t is lower",
+                          "'a'.strip(t)", "'a' | trim(t)", "[t] | sort", "t.upper()", "t | title"})
+    CHECK_MESSAGE(error_of(text + "{% set x = " + use + " %}") == kTooManySteps, use);
+}
+
+TEST_CASE("texts that are copied are counted") {
+  CHECK(error_of(spent() + "{% set x = '%.1s' % s %}") == kTooManySteps);
+  CHECK(error_of(spent() + "{% set x = (' ' ~ s) | truncate(50000000) %}") == kTooManySteps);
+  CHECK(error_of("{% set s = 'a' * 60000000 %}{{ ('{0}' * 1000).format(s) }}") ==
+        "1: error: the template needs more than 512 MiB of memory");
+}
+
 TEST_CASE("memory is bounded") {
   CHECK(error_of("{% set ns = namespace(x='abcdefgh') %}{% for a in range(100) %}{% set ns.x = ns.x ~ ns.x "
                  "%}{% endfor %}") == "1: error: the template needs more than 512 MiB of memory");
