@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "runtime/text/regex_case.h"
 #include "runtime/text/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -68,15 +70,28 @@ Status translate_escape(std::string_view pattern, size_t& at, std::string& out) 
   return {};
 }
 
+// Returns the bytes that begin a group behind an opening parenthesis with ?, or 0 for any other text.
+size_t group_size(std::string_view rest) {
+  constexpr std::array<std::string_view, 7> kGroups = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+  const auto* found = std::find_if(kGroups.begin(), kGroups.end(),
+                                   [&](std::string_view group) { return rest.starts_with(group); });
+  return found == kGroups.end() ? 0 : found->size();
+}
+
+// Returns the bytes of a quantifier {n}, or 0 for any other text.
+size_t fixed_count_size(std::string_view rest) {
+  if (!rest.starts_with('{')) return 0;
+  const size_t end = rest.find_first_not_of("0123456789", 1);
+  return end != std::string_view::npos && end > 1 && rest[end] == '}' ? end + 1 : 0;
+}
+
 // Refuses groups and quantifiers, outside of a class, that the two dialects read differently.
 Status check_outside_class(std::string_view rest, size_t at) {
   if (rest.starts_with("(*")) return unsupported("(*", at, "no verbs");
-  if (rest.starts_with("(?")) {
-    constexpr std::array<std::string_view, 7> kGroups = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-    for (const std::string_view group : kGroups)
-      if (rest.starts_with(group)) return {};
+  if (rest.starts_with("(?") && group_size(rest) == 0)
     return unsupported("(?", at, "supported groups: ( (?: (?i: (?= (?! (?<= (?<! (?>");
-  }
+  if (const size_t size = fixed_count_size(rest); size != 0 && rest.substr(size).starts_with("?"))
+    return unsupported(rest.substr(0, size + 1), at, "it is optional in one dialect only");
   if (rest.starts_with("{,")) return unsupported("{,", at, "write the lower bound");
   if (rest.starts_with("}+")) return unsupported("}+", at, "it is possessive in one dialect only");
   if (rest.starts_with("[]") || rest.starts_with("[^]")) return unsupported("[]", at, "write \\] in a class");
@@ -94,20 +109,26 @@ Status check_inside_class(std::string_view rest, size_t at) {
 
 Result<std::string> to_pcre2(std::string_view pattern) {
   std::string out;
+  CaseCheck letter_case;
   bool in_class = false;
   size_t at = 0;
   while (at < pattern.size()) {
-    if (pattern[at] == '\\') {
+    const std::string_view rest = pattern.substr(at);
+    const size_t begin = at;
+    if (rest[0] == '\\') {
       const Status status = translate_escape(pattern, at, out);
       if (!status.ok()) return status.error();
-      continue;
+    } else {
+      const Status status = in_class ? check_inside_class(rest, at) : check_outside_class(rest, at);
+      if (!status.ok()) return status.error();
+      const size_t group = in_class ? 0 : group_size(rest);
+      at += group != 0 ? group : scan_utf8(rest).size;
+      out += pattern.substr(begin, at - begin);
     }
-    const std::string_view rest = pattern.substr(at);
-    const Status status = in_class ? check_inside_class(rest, at) : check_outside_class(rest, at);
+    const Status status = letter_case.next(pattern.substr(begin, at - begin), begin, in_class);
     if (!status.ok()) return status.error();
-    if (pattern[at] == '[') in_class = true;
-    if (pattern[at] == ']') in_class = false;
-    out.push_back(pattern[at++]);
+    if (rest[0] == '[') in_class = true;
+    if (rest[0] == ']') in_class = false;
   }
   return out;
 }

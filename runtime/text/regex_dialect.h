@@ -10,7 +10,7 @@ namespace mkrt {
 
 // Returns the equivalent pattern for PCRE2. Supported are literals, classes, \p{…}, \s, \d, groups without
 // options inside, look-around and quantifiers. Such constructs mean the same in both dialects or can be
-// rewritten.
+// rewritten. regex_case.h says what is refused inside (?i:.
 //
 // Errors name an unsupported construct and its byte offset. ^ and $ match at lines, so the result must be
 // compiled with PCRE2_MULTILINE.

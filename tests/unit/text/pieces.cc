@@ -56,6 +56,43 @@ TEST_CASE("a pattern keeps its meaning or is refused") {
   CHECK(dialect_error("\\p{L") == "unsupported \\p{ at byte 0 of the pattern: it has no }");
 }
 
+TEST_CASE("a count with ? is refused") {
+  CHECK(dialect_error("a{2}?") ==
+        "unsupported {2}? at byte 1 of the pattern: it is optional in one dialect only");
+  CHECK(dialect_error("(a){12}??") ==
+        "unsupported {12}? at byte 3 of the pattern: it is optional in one dialect only");
+  for (const char* pattern : {"a{2}", "a{2,3}?", "a{2,}?", "a\\{2}?", "[{2}?]", "a{2}b?"})
+    CHECK(expect_ok(mkrt::to_pcre2(pattern)) == pattern);
+}
+
+TEST_CASE("patterns that ignore letter case are refused where the dialects differ") {
+  const std::string number = ": (?i: lets it match another number of characters in one dialect only";
+  CHECK(dialect_error("(?i:xss)") == "unsupported ss at byte 6 of the pattern" + number);
+  CHECK(dialect_error("(?i:'(?:s)S)") == "unsupported ss at byte 10 of the pattern" + number);
+  CHECK(dialect_error("(?i:sſ)") == "unsupported ss at byte 5 of the pattern" + number);
+  CHECK(dialect_error("(?i:\\(ß)") == "unsupported ß at byte 6 of the pattern" + number);
+  CHECK(dialect_error("(?i:[aİ])") == "unsupported İ at byte 6 of the pattern" + number);
+  CHECK(dialect_error("(?i:x|(a|ﬁ))") == "unsupported ﬁ at byte 9 of the pattern" + number);
+  for (const char* pattern : {"(?i:st)", "(?i:FI)", "(?i:ffi)", "(?i:ʼn)", "(?i:i̇)", "(?i:ŉ)", "(?i:ẖ)",
+                              "(?i:ΐ)", "(?i:ﬓ)", "(?i:ﬗ)", "(?i:(?=ss))", "(?i:a(?:b)ss)"}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(mkrt::to_pcre2(pattern).ok());
+  }
+  CHECK(dialect_error("(?i:[A-\u00ff])") ==
+        "unsupported range to ÿ at byte 7 of the pattern: it holds ß, which (?i: lets match several "
+        "characters in "
+        "one dialect only");
+  const std::string cases = ": (?i: gives a property in a class other letter cases in one dialect";
+  CHECK(dialect_error("(?i:[^\\p{Lu}])") == "unsupported \\p{Lu} at byte 6 of the pattern" + cases);
+  CHECK(dialect_error("(?i:[a\\P{L}])") == "unsupported \\P{L} at byte 6 of the pattern" + cases);
+  for (const char* pattern :
+       {"(?i:'s|'t|'re|'ve|'m|'ll|'d)", "'(?i:[sdmt]|ll|ve|re)", "(?i:s)(ss|ß)", "(?i:s|s)", "(?i:s[s])",
+        "(?i:s+s)", "(?i:a)ss", "ss(?i:a)[^ß]", "(?i:[^a-zà-ÿ]\\p{Lu})", "(?i:é|k|ſ)", "[ß-é]"}) {
+    CAPTURE(pattern);
+    CHECK(expect_ok(mkrt::to_pcre2(pattern)) == pattern);
+  }
+}
+
 TEST_CASE("of escapes those of punctuation are supported, and those of few letters") {
   for (char c = ' '; c <= '~'; ++c) {
     if (c == 'p' || c == 'P') continue;  // these escapes need more characters
