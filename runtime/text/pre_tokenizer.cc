@@ -5,6 +5,7 @@
 
 #include "runtime/base/json_node.h"
 #include "runtime/text/byte_alphabet.h"
+#include "runtime/text/punctuation.h"
 
 namespace mkrt {
 namespace {
@@ -208,14 +209,12 @@ void read_digits(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   steps.emplace_back(split_by_regex(node, each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::kIsolated, false));
 }
 
-// kPunctuation matches Unicode's punctuation, and the signs and symbols of ASCII.
-constexpr std::string_view kPunctuation = R"([\p{P}$+<=>\^`|~])";
-
 void read_punctuation(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   node.allow_keys({"type", "behavior"});
   const JsonNode behavior = node.optional("behavior");
-  steps.emplace_back(split_by_regex(
-      node, kPunctuation, behavior.is_null() ? SplitBehavior::kIsolated : read_behavior(behavior), false));
+  steps.emplace_back(split_by_regex(node, punctuation_class(),
+                                    behavior.is_null() ? SplitBehavior::kIsolated : read_behavior(behavior),
+                                    false));
 }
 
 void read_whitespace_split(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
@@ -223,17 +222,17 @@ void read_whitespace_split(const JsonNode& node, std::vector<PreTokenizerStep>& 
   steps.emplace_back(split_by_regex(node, R"(\s)", SplitBehavior::kRemoved, false));
 }
 
-// Keeps words, and runs of characters that are neither word nor space.
+// Keeps words, and runs of characters that are neither word nor space. Joiners belong to words.
 void read_whitespace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
-  constexpr std::string_view kPattern =
-      R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\s]+)";
+  const std::string word = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\u200C\u200D";
+  const std::string pattern = "[" + word + "]+|[^" + word + "\\s]+";
   node.allow_keys({"type"});
-  steps.emplace_back(split_by_regex(node, kPattern, SplitBehavior::kRemoved, true));
+  steps.emplace_back(split_by_regex(node, pattern, SplitBehavior::kRemoved, true));
 }
 
 void read_bert(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   read_whitespace_split(node, steps);
-  steps.emplace_back(split_by_regex(node, kPunctuation, SplitBehavior::kIsolated, false));
+  steps.emplace_back(split_by_regex(node, punctuation_class(), SplitBehavior::kIsolated, false));
 }
 
 void read_delimiter(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {

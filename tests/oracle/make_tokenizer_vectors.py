@@ -15,6 +15,7 @@ import itertools
 import json
 import pathlib
 import random
+import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -242,6 +243,14 @@ def pre_tokenizer_cases():
         tok.pre_tokenizer = step
         spec = json.loads(tok.to_str())["pre_tokenizer"]
         cases += [{"pre_tokenizer": spec, "text": t, "pieces": [p for p, _ in step.pre_tokenize_str(t)]} for t in texts]
+    # The package's punctuation is that of an older Unicode. Joiners belong to words.
+    marks = [chr(c) for c in range(1, 0x110000) if unicodedata.category(chr(c)).startswith("P") or chr(c) in "$+<=>^`|~\u166d\U000111c9"]
+    more = [(pre_tokenizers.Punctuation("isolated"), "a".join(marks)), (pre_tokenizers.BertPreTokenizer(), "a".join(marks)),
+            (pre_tokenizers.Whitespace(), "a\u200cb \u200d.\u200d.\u200b\u200c,")]
+    for step, text in more:
+        tok.pre_tokenizer = step
+        spec = json.loads(tok.to_str())["pre_tokenizer"]
+        cases.append({"pre_tokenizer": spec, "text": text, "pieces": [p for p, _ in step.pre_tokenize_str(text)]})
     # Characters that scripts share, such as U+3002 and U+30FC, belong to none of them.
     shared = "我说：「好。」、カー・ひらー〆々 αβ\u0342γ e\u0363x مرحبا، ـ 〇"
     scripts = [r"\p{Han}+", r"[\p{Han}\p{Katakana}]+", r"[^\p{Han}]+", r"\P{Hiragana}+", r"\p{^Katakana}+", r"\P{^Arabic}+", r"\p{greek}+",
