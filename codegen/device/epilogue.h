@@ -1,5 +1,5 @@
-// The epilogue of a product turns its sums into results: scale, bias, residual, silu_mul, norm outputs and
-// the greatest logit.
+// The epilogue of a product turns its sums into results: scale, bias, residual, gate, norm outputs and the
+// greatest logit.
 #pragma once
 
 #include "codegen/device/activation.h"

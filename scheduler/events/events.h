@@ -3,7 +3,7 @@
 // The pass requires grids with regions and no events. The pass ensures that place() makes a schedule which
 // prove() accepts. A task waits, directly or through other tasks, for all earlier tasks that write what it
 // reads or overwrites. A task also waits for all earlier tasks that read what it overwrites. The expected
-// count of each cell is the number of tasks that notify the cell. The pass runs after fuse and before place.
+// count of each cell is the number of tasks that notify the cell. The pass runs after split and before place.
 // docs/events.md describes the model.
 #pragma once
 
@@ -22,7 +22,8 @@ struct EventCosts {
 };
 
 // Derives the events. `reasons`, if given, receives the granularity of each event and why it was chosen, by
-// EventId. Errors: a grid that would notify more than 4 events.
+// EventId. Errors: a grid that would notify more than 4 events; a grid whose coordinates cannot count the
+// tasks that it waits for.
 Result<TaskProgram> derive_events(TaskProgram program, const EventCosts& costs,
                                   std::vector<std::string>* reasons = nullptr);
 

@@ -27,7 +27,7 @@ struct NativeMachine {
 //
 // A built-in description that lists the device's name is kept where the number of multiprocessors agrees.
 // Otherwise a description is derived from a built-in description of the target. The base is the one whose
-// multiprocessors and read rate are nearest. docs/machines.md has the formulas, and the source of each
+// multiprocessors and peak rate are nearest. docs/machines.md has the formulas, and the source of each
 // derived figure says its own.
 //
 // `measured` is the text of the figures that `mkc doctor` measured on this device (docs/machines.md); ""
