@@ -275,7 +275,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   MKC_TRY(family, load_family(config, options));
   request.family = std::move(family);
   request.config = with_defaults(request.family, std::move(config));
-  request.target = options.target.value_or("sm_90a");
+  request.target = options.target.value_or(kDefaultTarget);
   request.kv_dtype = options.kv_dtype;
   set_schedule(request, options);
   MKC_TRY_STATUS(resolve_limits(options, request));

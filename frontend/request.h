@@ -10,6 +10,8 @@
 
 namespace mkc {
 
+constexpr const char* kDefaultTarget = "sm_90a";
+
 // SettingPlaces has the places of a model.yaml's settings, by key, such as "workers".
 using SettingPlaces = std::map<std::string, Loc>;
 
@@ -24,7 +26,7 @@ Error setting_error(const SettingPlaces& places, const std::string& key, const s
 // ModelOptions holds what a model.yaml or the command line may set. Unset members take the defaults named
 // here.
 struct ModelOptions {
-  std::optional<std::string> target;       // default "sm_90a"
+  std::optional<std::string> target;       // default kDefaultTarget
   std::optional<int64_t> max_tokens;       // per step; default 64
   std::optional<int64_t> max_requests;     // per step; default 16
   std::optional<int64_t> context;          // positions; default min(the model's maximum, 4096)

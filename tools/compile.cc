@@ -8,6 +8,7 @@
 
 #include "codegen/nvptx.h"
 #include "codegen/shared_object.h"
+#include "codegen/targets.h"
 #include "frontend/families.h"
 #include "ir/dot.h"
 #include "ir/print.h"
@@ -271,6 +272,16 @@ Status compile(const CompileArguments& a) {
   return emit_level(a, c);
 }
 
+// Returns the help of --target.
+std::string target_help() {
+  std::vector<std::string> gpus, processors;
+  for (const Target& target : targets())
+    (is_processor(target) ? processors : gpus)
+        .push_back(target.name + (target.name == kDefaultTarget ? " (default)" : ""));
+  return fmt::format("{}, or native: that of the GPU that is there; {}, or x86-64: that of this processor",
+                     fmt::join(gpus, ", "), fmt::join(processors, ", "));
+}
+
 }  // namespace
 
 void add_compile(CLI::App& app, Action& action) {
@@ -282,12 +293,7 @@ void add_compile(CLI::App& app, Action& action) {
       ->add_option("-o", a->output,
                    "file to write, - for standard output; default MODEL.cubin, or MODEL.so for a processor")
       ->type_name("FILE");
-  command
-      ->add_option(
-          "--target", a->request.options.target,
-          "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120, sm_121, or native: that of the GPU "
-          "that is there; x86-64-v3, x86-64-avx512, x86-64-v4, or x86-64: that of this processor")
-      ->type_name("TARGET");
+  command->add_option("--target", a->request.options.target, target_help())->type_name("TARGET");
   command
       ->add_option(
           "--emit", a->emit,

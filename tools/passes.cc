@@ -1,6 +1,7 @@
 #include "tools/passes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -44,6 +45,16 @@ std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
     tensors.push_back({t.name, dtype.value_or(DType::i32), t.shape, t.file, dtype ? "" : t.dtype, t.bytes});
   }
   return tensors;
+}
+
+// Returns the targets whose default machine multiplies 8-bit floats, as people list them.
+std::string fp8_targets() {
+  std::vector<std::string> names;
+  for (const Target& target : targets())
+    if (const Result<Machine> machine = machine_for_target(target.name);
+        machine.ok() && machine.value().multiplies_fp8())
+      names.push_back(target.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // Stores the value in the compilation, or returns the error.
@@ -258,8 +269,8 @@ Status check_for_machine(const CompileRequest& request, const Machine& machine) 
   if (request.activations == Activations::kFp8 && !machine.multiplies_fp8())
     return fp8_error(request,
                      fmt::format("but machine {} of target {} has no matrix instructions of 8-bit floats, "
-                                 "expected one of sm_89, sm_90a, sm_120 or sm_121",
-                                 machine.name, machine.target));
+                                 "expected one of {}",
+                                 machine.name, machine.target, fp8_targets()));
   return check("ring", "ring", request.ring, kMinRing, std::min(machine.ring_stages, kMaxRing), "stages");
 }
 

@@ -112,11 +112,19 @@ class SettingsTest(Command):
             code, out, err = self.mkc("compile", "model.yaml", "--emit", "ptx")
             self.assertEqual((code, b".entry mk_kernel" in out), (0, True), err)
 
+    def test_help_names_every_target(self):
+        known = self.mkc("compile", FIXTURE, "--target", "sm_1")[2].split("known targets: ")[1].strip().split(", ")
+        known.remove("emulator")
+        help_ = " ".join(self.mkc("compile", "--help")[1].decode().split())
+        targets = help_.split("--target TARGET ")[1].split(" -")[0]
+        self.assertEqual([name for name in known if name not in targets.replace(",", " ").replace(";", " ").split()], [])
+        self.assertGreater(len(known), 9)
+
     def test_8_bit_activations_are_refused_where_nothing_can_multiply_them(self):
         compile_ = ("compile", FIXTURE, "--emit", "schedule", "--max-tokens", 64, "--activations")
         for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_100a", "b200"), ("x86-64-v3", "x86-64-v3")):
             self.refuses(f"--activations: error: activations are fp8, but machine {machine} of target {target} has no matrix "
-                         "instructions of 8-bit floats, expected one of sm_89, sm_90a, sm_120 or sm_121\n", *compile_, "fp8",
+                         "instructions of 8-bit floats, expected one of sm_89, sm_90a, sm_120, sm_121\n", *compile_, "fp8",
                          "--target", target)
         on_ada = (*compile_, "fp8", "--target", "sm_89")
         self.refuses("--activations: error: activations are fp8, but no product has weights of E4M3\n", *on_ada)
@@ -125,7 +133,7 @@ class SettingsTest(Command):
         self.refuses("mkc: error: --activations: ", *compile_, "int8")
         text = f"checkpoint: {FIXTURE}\ntarget: sm_80\nschedule: {{activations: fp8}}\n"
         self.refuses_file("model.yaml:3:25: error: activations are fp8, but machine a100 of target sm_80 has no matrix "
-                          "instructions of 8-bit floats, expected one of sm_89, sm_90a, sm_120 or sm_121\nschedule: {activations: fp8}\n", text)
+                          "instructions of 8-bit floats, expected one of sm_89, sm_90a, sm_120, sm_121\nschedule: {activations: fp8}\n", text)
         self.refuses_file('model.yaml:2:25: error: activations is "fp16", expected bf16, fp8, auto',
                           f"checkpoint: {FIXTURE}\nschedule: {{activations: fp16}}\n")
 
