@@ -126,6 +126,37 @@ TEST_CASE("warpgroups multiply codes that quantize grids leave, where 8-bit acti
   }
 }
 
+TEST_CASE(
+    "with 8-bit activations a row has the bits of steps that have as many rows as docs/batches.md says") {
+  if (test::on_processor()) return;
+  Shape s = awkward("qwen3", Type::kBf16);
+  s.hidden = 512;
+  s.ffn = 592;
+  s.layers = 1;
+  s.context = 200;
+  s.coding = Coding::kE4m3Rows;
+  const reference::Model weights = reference::random_model(s, 11);
+  const auto vocab = static_cast<uint64_t>(s.vocab);
+  const std::vector<int32_t> ids = test::prompt_of(80, vocab);
+  for (const bool warpgroups : {true, false}) {
+    CAPTURE(warpgroups);
+    test::Build build{.max_tokens = 80, .activations = Activations::kFp8};
+    if (!warpgroups) build.without = {"wgmma"};
+    const Model model(weights, build);
+    const auto first_rows = [&](size_t tokens) {
+      std::vector<float> logits = model.generate({ids.begin(), ids.begin() + tokens}, 1).logits;
+      logits.resize(20 * vocab);
+      return logits;
+    };
+    const auto few = first_rows(32), some = first_rows(33), many = first_rows(65);
+    CHECK(first_rows(20) == few);
+    CHECK(first_rows(64) == some);
+    CHECK(first_rows(80) == many);
+    CHECK(few != some);
+    CHECK((some == many) == !warpgroups);
+  }
+}
+
 // Returns the shape with weights of a coding, and sizes that it allows.
 Shape with_codes(Shape s, Coding coding, int group = 0, int bits = 4, bool zeros = false) {
   s.coding = coding, s.code_group = group, s.code_bits = bits, s.code_zeros = zeros;
