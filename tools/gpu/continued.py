@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy
 
+from kit import die_with_the_caller
+
 
 def continued(program, folder, prompt, new, vocab):
     """Returns the ids that the program fed, and their logits in float64."""
     fill = {"{checkpoint}": folder, "{prompt}": ",".join(map(str, prompt)), "{logits}": f"{folder}/logits.npy"}
     command = [fill.get(word, word) for word in program] + ["--max-new-tokens", str(new)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=die_with_the_caller)
     if done.returncode != 0:
         sys.exit(f"{Path(sys.argv[0]).stem}: error: the program gave exit {done.returncode}: {done.stderr.strip()[-500:]}")
     ids = prompt + json.loads(done.stdout)["new_ids"][:-1]

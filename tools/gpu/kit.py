@@ -1,5 +1,6 @@
 """The scripts of this kit share results that survive whatever comes next, and programs that end in time."""
 import contextlib
+import ctypes
 import importlib.util
 import json
 import os
@@ -18,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 SOFTWARE = "software GPU"  # how the name of a software GPU begins
 IMAGES = ("measure.cubin", "measure.ptx")  # the kernels that measure; a bundle has one of them
 TRACE = "gpu-trace-{}.json"  # of a model, in the folder of results
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 
 
 def unpack(packed):
@@ -105,14 +108,29 @@ def write(path, result):
 
 
 def end_with_the_caller():
-    """SIGTERM ends this program as an exception does, so that the programs that it started end, too."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    """SIGTERM, SIGINT and SIGHUP end this program as an exception does, so that the programs that it started end, too.
+    Those that are ignored, as SIGHUP by nohup, stay so."""
+    endings = [number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+               if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def end(number, _):
+        for other in endings:  # a second one would interrupt the end
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in endings:
+        signal.signal(number, end)
+
+
+def die_with_the_caller():
+    """Has this process killed when the one that started it ends in whatever way; for preexec_fn."""
+    LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 @contextlib.contextmanager
 def started(command, **options):
     """A program in a process group of its own. Behind the block the group is killed: whatever it started ends with it."""
-    process = subprocess.Popen([str(c) for c in command], start_new_session=True, **options)
+    process = subprocess.Popen([str(c) for c in command], start_new_session=True, preexec_fn=die_with_the_caller, **options)
     try:
         yield process
     finally:

@@ -1,0 +1,75 @@
+"""These tests check how tools/gpu/kit.py starts programs and ends them. Usage: gpu_programs_test.py ROOT"""
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+KIT = ROOT / "tools" / "gpu"
+SCRIPT = """import sys
+sys.path.insert(0, {kit!r})
+sys.dont_write_bytecode = True
+import kit
+kit.end_with_the_caller()
+kit.output(["sh", "-c", {program!r}], 60)
+"""
+
+
+def gone(process_id, seconds=30):
+    """Says whether a process ends in time. A zombie has ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class EndTest(unittest.TestCase):
+    def ended_by(self, number, ignored=()):
+        """Sends a script that has started a program this signal. Returns its exit status, and its program's id."""
+        def ignore():
+            for other in ignored:
+                signal.signal(other, signal.SIG_IGN)
+        with tempfile.TemporaryDirectory() as folder:
+            mark = Path(folder) / "mark"
+            text = SCRIPT.format(kit=str(KIT), program=f"echo $$ >{mark}.part; mv {mark}.part {mark}; exec sleep 60")
+            process = subprocess.Popen([sys.executable, "-c", text], preexec_fn=ignore)
+            self.addCleanup(process.kill)
+            until = time.monotonic() + 30
+            while not mark.exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            program = int(mark.read_text())
+            process.send_signal(number)
+            if number in ignored:
+                time.sleep(0.3)
+                return process.poll(), process, program
+            return process.wait(timeout=30), process, program
+
+    def test_a_program_ends_with_its_script(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            status, _, program = self.ended_by(number)
+            self.assertEqual(status, 128 + number)
+            self.assertTrue(gone(program), number)
+
+    def test_a_program_ends_with_a_script_that_was_killed(self):
+        status, _, program = self.ended_by(signal.SIGKILL)
+        self.assertEqual(status, -signal.SIGKILL)
+        self.assertTrue(gone(program))
+
+    def test_nohup_lets_a_script_go_on(self):
+        status, process, program = self.ended_by(signal.SIGHUP, [signal.SIGHUP])
+        self.assertIsNone(status)
+        self.assertTrue(Path(f"/proc/{program}").exists())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=30), 128 + signal.SIGTERM)
+        self.assertTrue(gone(program))
+
+
+unittest.main(argv=sys.argv[:1])
