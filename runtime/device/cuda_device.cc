@@ -230,6 +230,7 @@ class CudaDevice final : public Device {
                       "--mode=kernels, whose workers need not run at once",
                       m.workers, sms_, blocks, blocks * sms_));
     return {};
+    if (blocks == 0) return fail(no_room_text(m));
   }
 
   Status take_grid_kernels(const Artefact& artefact) {
@@ -239,6 +240,17 @@ class CudaDevice final : public Device {
     for (const uint32_t kind : kinds)
       if (const auto [at, is_new] = functions.emplace(kind, nullptr); is_new)
         if (Status s = take_function(m, fmt::format("mk_grid_{}", kind), at->second); !s.ok()) return s;
+  // Returns the words of an error for a kernel that a multiprocessor does not hold even once.
+  std::string no_room_text(const Manifest& m) const {
+    int registers = 0;
+    driver_.function_get(&registers, kFunctionRegisters, kernel_);
+    return fmt::format(
+        "the kernel does not fit a multiprocessor: {} threads of {} registers, and {} bytes of shared "
+        "memory; "
+        "expected a cubin compiled for this device, and no tool that adds registers to it",
+        m.threads, registers, m.shared_bytes);
+  }
+
     for (size_t i = 0; i < kinds.size(); ++i) launches_.push_back({functions[kinds[i]], m.launches[i]});
     return {};
   }

@@ -84,6 +84,7 @@ Result<const Driver*> load_driver() {
     find(driver.module_load, "cuModuleLoadData");
     find(driver.module_unload, "cuModuleUnload");
     find(driver.module_function, "cuModuleGetFunction");
+    find(driver.function_get, "cuFuncGetAttribute");
     find(driver.function_set, "cuFuncSetAttribute");
     find(driver.occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
     find(driver.memory_alloc, "cuMemAlloc_v2");

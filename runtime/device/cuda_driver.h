@@ -20,7 +20,7 @@ constexpr int kAttributeClockKhz = 13, kAttributeSms = 16, kAttributeTimeLimit =
               kAttributeComputeMode = 20, kAttributeMemoryKhz = 36, kAttributeBusBits = 37,
               kAttributeL2Bytes = 38, kAttributeMajor = 75, kAttributeMinor = 76, kAttributeCooperative = 95,
               kAttributeSharedOptIn = 97;
-constexpr int kFunctionDynamicShared = 8;  // CUfunction_attribute
+constexpr int kFunctionRegisters = 4, kFunctionDynamicShared = 8;  // CUfunction_attribute
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr int kCaptureOfThread = 1;     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -56,6 +56,7 @@ struct Driver {
   CUresult (*module_load)(Handle* module, const void* image);
   CUresult (*module_unload)(Handle module);
   CUresult (*module_function)(Handle* function, Handle module, const char* name);
+  CUresult (*function_get)(int* value, int attribute, Handle function);
   CUresult (*function_set)(Handle function, int attribute, int value);
   CUresult (*occupancy)(int* blocks, Handle function, int threads, size_t shared_bytes);
   CUresult (*memory_alloc)(CUdeviceptr*, size_t bytes);

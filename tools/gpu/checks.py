@@ -19,7 +19,7 @@ from shapes import read_shape
 TOLERANCE = 7.5e-2  # of a row's logits, bf16 weights: what transformers' own bf16 errs by on their worst row
 CLEAR = 0.02  # a choice of greedy tokens closer than this may fall the other way in another order of sums
 TOOLKIT = "/usr/local/cuda/bin"
-NO_ROOM = r"too many resources|LAUNCH_OUT_OF_RESOURCES|COOPERATIVE_LAUNCH_TOO_LARGE"  # what says that a launch does not fit
+NO_ROOM = r"too many resources|LAUNCH_OUT_OF_RESOURCES|COOPERATIVE_LAUNCH_TOO_LARGE|does not fit a multiprocessor"  # of a launch
 OPCODES = {"local_memory": r"LDL|STL", "bulk_copies": r"UBLKCP", "matrix": r"HMMA|HGMMA|QGMMA|IMMA",
            "wide_loads": r"LDG(?:\.\w+)*\.128", "loads": r"LDG", "spin_sleeps": r"NANOSLEEP"}
 

@@ -164,6 +164,15 @@ TEST_CASE("where not all workers are resident at once, one kernel is refused and
   unsetenv("FAKE_CUDA_BLOCKS");
 }
 
+TEST_CASE("a kernel that no multiprocessor holds is refused by its registers and shared memory") {
+  setenv("FAKE_CUDA_BLOCKS", "0", 1);
+  CHECK(open_device()->load(artefact({})).error().message ==
+        "rehearsal: error: the kernel does not fit a multiprocessor: 384 threads of 64 registers, and 4096 "
+        "bytes of shared memory; expected a cubin compiled for this device, and no tool that adds registers "
+        "to it");
+  unsetenv("FAKE_CUDA_BLOCKS");
+}
+
 // Returns an artefact with what a session needs. A step takes one token of one request.
 Artefact model(std::vector<uint32_t> launches) {
   Manifest m = artefact(std::move(launches)).manifest;
