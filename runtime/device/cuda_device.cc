@@ -82,10 +82,11 @@ class CudaDevice final : public Device {
                   fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
         !s.ok())
       return s;
-    if (Status s = check(driver_.module_function(&pack_, module_, "mk_pack"), "finding mk_pack"); !s.ok())
+    if (Status s = take_functions(artefact); !s.ok()) {
+      driver_.module_unload(module_);  // the next load has a module of its own
+      module_ = nullptr;
       return s;
-    Status status = m.launches.empty() ? take_kernel(m) : take_grid_kernels(artefact);
-    if (!status.ok()) return status;
+    }
     loaded_ = m;
     return {};
   }
@@ -206,6 +207,12 @@ class CudaDevice final : public Device {
     if (Status s = check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain"); !s.ok())
       return s;
     return check(driver_.context_set(context_), "cuCtxSetCurrent");
+  }
+
+  Status take_functions(const Artefact& artefact) {
+    if (Status s = check(driver_.module_function(&pack_, module_, "mk_pack"), "finding mk_pack"); !s.ok())
+      return s;
+    return artefact.manifest.launches.empty() ? take_kernel(artefact.manifest) : take_grid_kernels(artefact);
   }
 
   Status take_function(const Manifest& m, const std::string& name, Handle& function) {

@@ -164,6 +164,18 @@ TEST_CASE("where not all workers are resident at once, one kernel is refused and
   unsetenv("FAKE_CUDA_BLOCKS");
 }
 
+TEST_CASE("a module whose kernel is refused is unloaded, and the next load has its own") {
+  Log log;
+  setenv("FAKE_CUDA_BLOCKS", "2", 1);
+  auto device = open_device();
+  CHECK(!device->load(artefact({}, 9)).ok());
+  CHECK(log.take({"cuModuleUnload"}).size() == 1);
+  CHECK(device->load(artefact({}, 8)).ok());
+  device.reset();
+  CHECK(log.take({"cuModuleLoad", "cuModuleUnload"}) == Lines{"cuModuleLoadData ", "cuModuleUnload 1"});
+  unsetenv("FAKE_CUDA_BLOCKS");
+}
+
 TEST_CASE("a kernel that no multiprocessor holds is refused by its registers and shared memory") {
   setenv("FAKE_CUDA_BLOCKS", "0", 1);
   CHECK(open_device()->load(artefact({})).error().message ==
