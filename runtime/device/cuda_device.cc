@@ -230,6 +230,7 @@ class CudaDevice final : public Device {
                          "asking for the occupancy");
         !s.ok())
       return s;
+    if (blocks == 0) return fail(no_room_text(m));
     // Workers wait for each other, so all must be resident at once.
     if (uint64_t{m.workers} > static_cast<uint64_t>(blocks) * static_cast<uint64_t>(sms_))
       return fail(
@@ -237,16 +238,8 @@ class CudaDevice final : public Device {
                       "--mode=kernels, whose workers need not run at once",
                       m.workers, sms_, blocks, blocks * sms_));
     return {};
-    if (blocks == 0) return fail(no_room_text(m));
   }
 
-  Status take_grid_kernels(const Artefact& artefact) {
-    const Manifest& m = artefact.manifest;
-    const std::vector<uint32_t> kinds = launch_kinds(m);
-    std::map<uint32_t, Handle> functions;
-    for (const uint32_t kind : kinds)
-      if (const auto [at, is_new] = functions.emplace(kind, nullptr); is_new)
-        if (Status s = take_function(m, fmt::format("mk_grid_{}", kind), at->second); !s.ok()) return s;
   // Returns the words of an error for a kernel that a multiprocessor does not hold even once.
   std::string no_room_text(const Manifest& m) const {
     int registers = 0;
@@ -258,6 +251,13 @@ class CudaDevice final : public Device {
         m.threads, registers, m.shared_bytes);
   }
 
+  Status take_grid_kernels(const Artefact& artefact) {
+    const Manifest& m = artefact.manifest;
+    const std::vector<uint32_t> kinds = launch_kinds(m);
+    std::map<uint32_t, Handle> functions;
+    for (const uint32_t kind : kinds)
+      if (const auto [at, is_new] = functions.emplace(kind, nullptr); is_new)
+        if (Status s = take_function(m, fmt::format("mk_grid_{}", kind), at->second); !s.ok()) return s;
     for (size_t i = 0; i < kinds.size(); ++i) launches_.push_back({functions[kinds[i]], m.launches[i]});
     return {};
   }
@@ -278,7 +278,7 @@ class CudaDevice final : public Device {
     for (const GridLaunch& launch : launches_) {
       uint32_t grid = launch.grid;
       void* arguments[] = {&session, &step, &grid};
-      const unsigned attributes = major_ >= 9 && &launch != &launches_.front() ? 1 : 0;
+      const unsigned attributes = may_overlap_ && major_ >= 9 && &launch != &launches_.front() ? 1 : 0;
       const LaunchConfig config{loaded_.workers,      1,      1,        loaded_.threads, 1, 1,
                                 loaded_.shared_bytes, stream, &overlap, attributes};
       if (Status s = check(driver_.launch(&config, launch.function, arguments, nullptr),
@@ -293,8 +293,14 @@ class CudaDevice final : public Device {
   // graph serves every step.
   Status launch_graph(uint64_t session, uint64_t step, Handle stream) {
     Handle& executable = graphs_[{session, step}];
-    if (!executable)
-      if (Status s = capture(session, step, executable); !s.ok()) return s;
+    if (!executable) {
+      Status captured = capture(session, step, executable);
+      if (!captured.ok() && may_overlap_) {  // drivers before 12.3 do not capture launches that may overlap
+        may_overlap_ = false;
+        captured = capture(session, step, executable);
+      }
+      if (!captured.ok()) return captured;
+    }
     return check(driver_.graph_launch(executable, stream), "launching the graph");
   }
 
@@ -332,6 +338,7 @@ class CudaDevice final : public Device {
     Handle function;
     uint32_t grid;
   };
+  bool may_overlap_ = true;                                 // a kernel may begin while the one before it runs
   std::vector<GridLaunch> launches_;                        // empty: mk_kernel runs the step
   std::map<std::pair<uint64_t, uint64_t>, Handle> graphs_;  // by the addresses of session and step
   Manifest loaded_;                                         // 0 workers: nothing is loaded

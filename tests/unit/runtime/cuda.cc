@@ -98,6 +98,22 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
   CHECK(log.take({"cuGraphExecDestroy"}).size() == 2);
 }
 
+TEST_CASE("a driver that does not capture launches that overlap captures them without") {
+  Log log;
+  setenv("FAKE_CUDA_OLD", "1", 1);
+  const auto device = open_device();
+  REQUIRE(device->load(artefact({0, 1, 2})).ok());
+  REQUIRE(device->launch(0, 64, 128, 1).ok());
+  Lines calls = log.take({"cuLaunch", "cuGraph"});
+  for (std::string& call : calls) call = call.substr(0, call.find(" 2 1 1"));
+  CHECK(calls == Lines{"cuLaunchKernelEx mk_grid_0", "cuGraphDestroy 1", "cuLaunchKernelEx mk_grid_0",
+                       "cuLaunchKernelEx mk_grid_2", "cuLaunchKernelEx mk_grid_2",
+                       "cuGraphInstantiateWithFlags 1 0", "cuGraphDestroy 1", "cuGraphLaunch 1 0"});
+  REQUIRE(device->launch(0, 64, 512, 1).ok());  // the second graph is captured once
+  CHECK(log.take({"cuStreamBeginCapture"}).size() == 1);
+  unsetenv("FAKE_CUDA_OLD");
+}
+
 TEST_CASE("every call sets the device's context first, as its thread may have another") {
   Log log;
   const auto device = open_device();
