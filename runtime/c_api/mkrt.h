@@ -48,7 +48,7 @@ const char* mkrt_version(void);
 const char* mkrt_error(void);
 mkrt_status mkrt_error_status(void);
 
-/* Opens the GPU of an ordinal, by the CUDA driver. Threads: any. */
+/* Opens the GPU of an ordinal. Calls for it leave its context current (docs/c-abi.md). Threads: any. */
 mkrt_device* mkrt_open_cuda(int ordinal);
 
 /* Opens the processor of this machine. Device memory is memory of the process, and each worker is a thread.
