@@ -38,6 +38,7 @@ BATCH_CONTEXT = 1024
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 CHUNKS = [16, 64]
 STEPS_PER_LAUNCH = 8
+PROMPT_CONTEXT, PROMPT_CHUNKS = 1024, [64, 256]
 TRACED_STEPS = 20
 MANY = {"contexts": CONTEXTS, "batches": BATCHES, "steps": 200}
 FEW = {"contexts": [64, 32], "batches": [1, 4], "steps": 2}  # of a rehearsal, where nothing else is asked for
@@ -121,6 +122,13 @@ class Bench:
                              f"{said['hash']}")
             yield said
 
+    def prompt(self, model, _):
+        """Steps of a prompt's tokens, by a kernel whose warpgroups multiply those of more than 64."""
+        cubin = HERE / "cubins" / f"{model}-prompt.cubin"
+        has = symbols(cubin)
+        yield from self.runner(cubin, self.positions(cubin), [min(PROMPT_CONTEXT, has["kv_len"])], [1],
+                               [tokens for tokens in PROMPT_CHUNKS if tokens <= has["T"]], max(1, self.a.steps // 4), 1)
+
     def warm_up(self):
         return ["--warm-up", 1, "--hash-every", self.a.steps] if self.rehearsal else []
 
@@ -167,9 +175,10 @@ class Bench:
         for model in self.a.models:
             yield f"mkc {model}", model, partial(self.mkc, model, model)
             yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
-        for model in self.a.models:
-            if (HERE / "cubins" / f"{model}-traced.cubin").exists():
-                yield f"trace {model}", model, partial(self.trace, model)
+        for what, end, rows in (("mkc prompt", "prompt", self.prompt), ("trace", "traced", self.trace)):
+            for model in self.a.models:
+                if (HERE / "cubins" / f"{model}-{end}.cubin").exists():
+                    yield f"{what} {model}", model, partial(rows, model)
         for model in self.a.models:
             yield f"mkc launches {model}", model, partial(self.mkc, model, model, launch=STEPS_PER_LAUNCH)
         for peer in self.a.peers:

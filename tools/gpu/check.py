@@ -21,6 +21,7 @@ HOLDS = json.loads((HERE / "holds.json").read_text())  # of what the bundle has 
 LAYERS = ["qwen3", "qwen3_moe"]  # every activation of these is looked at; of others once they are wrong
 REFERENCES = ["qwen2", "qwen3", "qwen3_moe"]
 SHAPES = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b"]  # of the published ones; of a small bundle all
+VARIANTS = {"-kernels": ["--mode", "kernels"], "-e4m3": ["--kv-dtype", "e4m3"]}  # options of mkc by the end of a cubin's name
 SLOWER = 10  # times as long as on a GPU may a rehearsal's programs take
 
 
@@ -60,7 +61,7 @@ class Runner:
         checkpoint = checkpoint or HERE / "models" / model
         cubin = cubin or model
         if self.emulator:
-            mode = ["--mode", "kernels"] if cubin.endswith("-kernels") else []
+            mode = next((options for end, options in VARIANTS.items() if cubin.endswith(end)), [])
             return [self.mkc, "run", checkpoint, "--device", "emulator", "--json", *mode, *options]
         weights = ["--checkpoint", checkpoint] if isinstance(checkpoint, str) or checkpoint.exists() else []
         return [HERE / "mkrun", HERE / "cubins" / f"{cubin}.cubin", *weights, *options]

@@ -33,6 +33,12 @@ fi
 newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
 [[ $(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1) == GLIBC_2.34 ]] || { echo "needs $newest"; exit 1; }
 cd "$out"
+# What is wrong with a product is found: activations that are no codes.
+if python3 -c 'import numpy' 2>/dev/null; then
+  python3 bodies.py shapes/body-wide-fp8 --tokens 80 -- "$build/mkc" run {checkpoint} --family bodies.yaml --device emulator --json \
+    --prompt-ids {prompt} --logits-out {logits} --max-tokens 256 --no-batch-invariant --activations bf16 2>bf16.log && exit 1
+  grep -q "bodies: error: normed: rows 0" bf16.log || { cat bf16.log; exit 1; }
+fi
 python3 - $shapes <<'PY'
 import json, sys
 for name in (shape + mode for shape in sys.argv[1].split(",") for mode in ("", "-kernels")):
@@ -55,6 +61,10 @@ again = json.load(open("again/gpu-check.json"))["checks"]
 assert [c for c in again if c["state"] == "passed"] == [c for c in result["checks"] if c["state"] == "passed"], again
 assert states["fault"] == "not run on a GPU" and states["speed llama-3.2-1b"] == "not run on a GPU", states
 assert states["trace llama"] == "passed", result
+for name in ("gptq", "gpt_oss_mxfp4", "mixtral", "llama_f32", "llama-f16", "ct_w8_rows-e4m3"):
+    assert states[f"logits {name}"] == "passed", result
+for name in ("gated", "wide", "wide-fp8"):
+    assert states[f"body {name}"] == "passed" or "numpy is not installed" in str(result), result
 assert json.load(open("emulated/gpu-trace-llama.json"))["unit"] == "stamps"
 assert result["device"] == "emulator" and result["rehearsal"] is True
 PY
@@ -68,6 +78,8 @@ bench() {
     --steps 4 --out timed "$@"
 }
 bench --only mkc --batches 1,2,4,8,16,32,64 >bench.log || { cat bench.log; exit 1; }
+cp cubins/llama.cubin cubins/llama-prompt.cubin
+bench --only prompt >bench.log || { cat bench.log; exit 1; }
 bench --only trace >bench.log || { cat bench.log; exit 1; }
 [ -z "$torch" ] || bench --peers eager,transformers --batches 1,4 >peers.log || { cat peers.log; exit 1; }
 bench --only mkc >again.log || { cat again.log; exit 1; }
@@ -81,6 +93,8 @@ assert timed[:4] == [(1, t, c) for t in (1, 16) for c in (32, 96)], rows
 assert timed[4:] == [(b, 1, c) for b in (2, 4, 8, 16) for c in (32, 96)], rows
 assert {"context": 200, "state": "not supported by this artefact"} in rows, rows
 assert {"batch": 64, "state": "not supported by this artefact"} in rows, rows
+rows = result["parts"]["mkc prompt llama"]["rows"]
+assert [(r["batch"], r["tokens"], r["context"]) for r in rows] == [(1, 64, 128)], rows
 rows = result["parts"]["mkc launches llama"]["rows"]
 assert {(r["steps_per_launch"], r["tokens"]) for r in rows if "us" in r} == {(8, 1)}, rows
 *_, said = result["parts"]["trace llama"]["rows"]  # its kernel does nothing
@@ -100,7 +114,7 @@ if [ -n "$torch" ]; then  # kernels that do nothing leave even the embedding at 
 fi
 
 # check.py against that driver, whose kernels compute nothing: what looks at results must say that they are wrong.
-for check in loads sessions samples repeats fault limits; do
+for check in loads sessions samples repeats fault limits "body wide-fp8"; do
   FAKE_CUDA_SAMPLES=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check" >>fake.log || :
 done
 python3 - <<'PY'
@@ -108,6 +122,7 @@ import json
 for name, state, words in (("loads", "failed", "64 registers and 0 bytes of local memory, compiled with "),
                            ("samples", "failed", "differ; the first, 0 by parameters 0: found 1, expected 0"),
                            ("sessions", "failed", "sessions: error: "), ("repeats", "passed", ""),
+                           ("body wide-fp8", "failed", "bodies: error: normed: rows 0-"),
                            ("fault", "failed", "exit 0, expected 1"), ("limits", "passed", "")):
     (check,) = json.load(open(f"fake {name}/gpu-check.json"))["checks"]
     if check["state"] == "skipped":
