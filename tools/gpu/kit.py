@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 SOFTWARE = "software GPU"  # how the name of a software GPU begins
 IMAGES = ("measure.cubin", "measure.ptx")  # the kernels that measure; a bundle has one of them
 TRACE = "gpu-trace-{}.json"  # of a model, in the folder of results
+UNTIL_KILLED = 10  # seconds after SIGKILL
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
@@ -136,7 +137,11 @@ def started(command, **options):
     finally:
         with contextlib.suppress(ProcessLookupError):  # all of it has ended
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            process.wait(timeout=UNTIL_KILLED)
+        except subprocess.TimeoutExpired:  # it waits inside the driver
+            print(f"note: {process.args[0]} (process {process.pid}) was killed and does not end: expected its end within "
+                  f"{UNTIL_KILLED} s", flush=True)
         for pipe in filter(None, (process.stdout, process.stderr)):
             pipe.close()
 

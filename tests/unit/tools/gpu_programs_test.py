@@ -1,14 +1,21 @@
 """These tests check how tools/gpu/kit.py starts programs and ends them. Usage: gpu_programs_test.py ROOT"""
+import contextlib
+import io
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(sys.argv[1])
 KIT = ROOT / "tools" / "gpu"
+sys.path.insert(0, str(KIT))
+sys.dont_write_bytecode = True
+import kit  # noqa: E402
+
 SCRIPT = """import sys
 sys.path.insert(0, {kit!r})
 sys.dont_write_bytecode = True
@@ -70,6 +77,20 @@ class EndTest(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=30), 128 + signal.SIGTERM)
         self.assertTrue(gone(program))
+
+
+class KilledTest(unittest.TestCase):
+    def test_a_program_that_does_not_end_is_left_with_a_note(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), unittest.mock.patch.object(kit, "UNTIL_KILLED", 0.1):
+            with kit.started(["sleep", "60"]) as process:
+                wait = process.wait
+
+                def forever(timeout):
+                    raise subprocess.TimeoutExpired(process.args, timeout)
+                process.wait = forever
+        self.assertIn(f"note: sleep (process {process.pid}) was killed and does not end", said.getvalue())
+        self.assertEqual(wait(timeout=30), -signal.SIGKILL)
 
 
 unittest.main(argv=sys.argv[:1])
