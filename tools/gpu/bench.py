@@ -25,7 +25,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from kit import (HERE, TRACE, Failed, Missing, end_with_the_caller, lines, manifest, measuring_image, need, position_bytes,
+from kit import (CUBINS, HERE, TRACE, Failed, Missing, end_with_the_caller, lines, manifest, measuring_image, need, position_bytes,
                  spread, symbols, traced, write)
 from machine import circumstances, introduce, note_on_clock
 from shapes import read_shape
@@ -80,7 +80,7 @@ class Bench:
 
     def batches(self, model):
         """Those that mkc's artefact has."""
-        cubin = HERE / "cubins" / f"{model}.cubin"
+        cubin = CUBINS / f"{model}.cubin"
         limit = symbols(cubin).get("B", 1) if cubin.exists() else 1
         return [batch for batch in self.a.batches if batch <= limit]
 
@@ -94,7 +94,7 @@ class Bench:
     def mkc(self, model, cubin, _, launch=1):
         """Steps of one request, of one token and of chunks, then of batches, by the runner; or launches of several steps,
         of one token each."""
-        cubin = HERE / "cubins" / f"{cubin}.cubin"
+        cubin = CUBINS / f"{cubin}.cubin"
         if not cubin.exists():
             yield {"state": "not in this bundle"}
             return
@@ -124,7 +124,7 @@ class Bench:
 
     def prompt(self, model, _):
         """Steps of a prompt's tokens, by a kernel whose warpgroups multiply those of more than 64."""
-        cubin = HERE / "cubins" / f"{model}-prompt.cubin"
+        cubin = CUBINS / f"{model}-prompt.cubin"
         has = symbols(cubin)
         yield from self.runner(cubin, self.positions(cubin), [min(PROMPT_CONTEXT, has["kv_len"])], [1],
                                [tokens for tokens in PROMPT_CHUNKS if tokens <= has["T"]], max(1, self.a.steps // 4), 1)
@@ -136,7 +136,7 @@ class Bench:
         """Steps of one token by a kernel that stamps what it does, and a file of the last one's stamps."""
         path = self.out.with_name(TRACE.format(model))
         steps = min(TRACED_STEPS, self.a.steps)
-        for said in lines([HERE / "mkrun", HERE / "cubins" / f"{model}-traced.cubin", "--steps", steps, "--contexts",
+        for said in lines([HERE / "mkrun", CUBINS / f"{model}-traced.cubin", "--steps", steps, "--contexts",
                            self.a.contexts[0], "--trace", path, *self.warm_up()], self.left(120)):
             if "us" in said:
                 yield said
@@ -177,7 +177,7 @@ class Bench:
             yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
         for what, end, rows in (("mkc prompt", "prompt", self.prompt), ("trace", "traced", self.trace)):
             for model in self.a.models:
-                if (HERE / "cubins" / f"{model}-{end}.cubin").exists():
+                if (CUBINS / f"{model}-{end}.cubin").exists():
                     yield f"{what} {model}", model, partial(rows, model)
         for model in self.a.models:
             yield f"mkc launches {model}", model, partial(self.mkc, model, model, launch=STEPS_PER_LAUNCH)

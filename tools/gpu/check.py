@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import checks
-from kit import HERE, TRACE, Missing, end_with_the_caller, output, write
+from kit import CUBINS, HERE, TRACE, Missing, end_with_the_caller, output, write
 from machine import EXCLUSIVE, circumstances, introduce
 
 HOLDS = json.loads((HERE / "holds.json").read_text())  # of what the bundle has cubins
@@ -64,7 +64,7 @@ class Runner:
             mode = next((options for end, options in VARIANTS.items() if cubin.endswith(end)), [])
             return [self.mkc, "run", checkpoint, "--device", "emulator", "--json", *mode, *options]
         weights = ["--checkpoint", checkpoint] if isinstance(checkpoint, str) or checkpoint.exists() else []
-        return [HERE / "mkrun", HERE / "cubins" / f"{cubin}.cubin", *weights, *options]
+        return [HERE / "mkrun", CUBINS / f"{cubin}.cubin", *weights, *options]
 
     def run(self, model, *options, cubin=None, seconds=30, code=0):
         done = output(self.command(model, *options, cubin=cubin), self.seconds(seconds))

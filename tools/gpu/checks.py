@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from subprocess import PIPE
 
-from kit import HERE, Failed, Missing, lines, measuring_image, need, output, result_of, spread, started, traced
+from kit import CUBINS, HERE, Failed, Missing, lines, measuring_image, need, output, result_of, spread, started, traced
 from machine import note_on_clock
 from shapes import read_shape
 
@@ -53,7 +53,7 @@ def tool(name):
 
 def loads(runner):
     """The driver takes every cubin, with the registers that the assembler counted; all workers can be resident."""
-    cubins = sorted((HERE / "cubins").glob("*.cubin"))
+    cubins = sorted(CUBINS.glob("*.cubin"))
     rows = list(lines([sys.executable, HERE / "driver.py", *cubins], runner.seconds(30)))
     wrong = []
     for row in rows:
@@ -159,7 +159,7 @@ def sessions(runner, cubin="tiny-stories", length=32, only=(), seconds=120):
     length = min(length, 72 if length > 64 else 12) if runner.rehearsal else length
     prompt = json.loads((HERE / "models" / "tiny-stories" / "greedy.json").read_text())[0]["prompt_ids"]
     prompt = (prompt * length)[:length]
-    command = [sys.executable, HERE / "sessions.py", HERE / "cubins" / f"{cubin}.cubin",
+    command = [sys.executable, HERE / "sessions.py", CUBINS / f"{cubin}.cubin",
                HERE / "models" / "tiny-stories"]
     few = ["--few"] if runner.rehearsal else []
     return {"rows": list(lines([*command, ids(prompt), *only, *few], runner.seconds(seconds))), **without}
@@ -242,7 +242,7 @@ def reference(runner, model, script="reference.py", family=None, packages=("torc
 def layers(runner, model):
     """Every activation of a step is the plain PyTorch model's."""
     need("numpy", "torch", "safetensors")
-    cubin = HERE / "cubins" / f"{model}-kept.cubin"
+    cubin = CUBINS / f"{model}-kept.cubin"
     if not cubin.exists():
         raise Missing(f"the bundle has no {cubin.name}")
     folder = HERE / "shapes" / model
@@ -298,7 +298,7 @@ def speed(runner, shape):
 
 def sass(model):
     """The machine code streams weights by bulk copies, multiplies on the matrix units and keeps nothing in local memory."""
-    done = output([tool("nvdisasm"), "-c", HERE / "cubins" / f"{model}.cubin"], 60)
+    done = output([tool("nvdisasm"), "-c", CUBINS / f"{model}.cubin"], 60)
     expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr[-800:]}")
     text = done.stdout
     count = {what: len(re.findall(rf"\s(?:{opcode})\b", text)) for what, opcode in OPCODES.items()}

@@ -1,4 +1,5 @@
 """The scripts of this kit share results that survive whatever comes next, and programs that end in time."""
+import atexit
 import contextlib
 import ctypes
 import importlib.util
@@ -6,6 +7,7 @@ import json
 import os
 import re
 import selectors
+import shutil
 import signal
 import statistics
 import subprocess
@@ -16,6 +18,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+UNPACKED = "MKC_KIT_CUBINS"  # names the folder of cubins, for programs of a script
 SOFTWARE = "software GPU"  # how the name of a software GPU begins
 IMAGES = ("measure.cubin", "measure.ptx")  # the kernels that measure; a bundle has one of them
 TRACE = "gpu-trace-{}.json"  # of a model, in the folder of results
@@ -24,15 +27,33 @@ LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
 
-def unpack(packed):
-    """The cubins travel in one archive, whose place they take; cut off, it is done again."""
+def unpacked(packed):
+    """Returns the folder of the cubins. They travel in one archive, whose place they take; cut off, it is done again.
+
+    Where the archive's folder cannot be written, a temporary one has them until this program ends. Programs that it starts
+    use that one.
+    """
+    if UNPACKED in os.environ:
+        return Path(os.environ[UNPACKED])
     if packed.exists():
-        with tarfile.open(packed) as archive:
-            archive.extractall(packed.parent)
-        packed.unlink()
+        try:
+            extract(packed, packed.parent)
+            packed.unlink()
+        except OSError:
+            folder = tempfile.mkdtemp(prefix="mkc-cubins-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            extract(packed, folder)
+            os.environ[UNPACKED] = f"{folder}/cubins"
+            return Path(folder) / "cubins"
+    return packed.parent / "cubins"
 
 
-unpack(HERE / "cubins.tar.gz")
+def extract(packed, folder):
+    with tarfile.open(packed) as archive:
+        archive.extractall(folder)
+
+
+CUBINS = unpacked(HERE / "cubins.tar.gz")
 with contextlib.suppress(OSError):
     (HERE / "mkrun").chmod(0o755)  # a way that brings files alone loses it
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kit import HERE, SOFTWARE, Failed, manifest, output
+from kit import CUBINS, HERE, SOFTWARE, Failed, manifest, output
 
 GIB = 1 << 30
 CHECKPOINT_BYTES = 20 * GIB  # of the largest checkpoint that a check writes to the folder of temporary files
@@ -130,7 +130,7 @@ def circumstances():
     A software GPU (docs/softgpu.md) names itself, and its results are a rehearsal. unusable says why a script cannot go on.
     """
     about, why = ask()
-    says, abi = cubin_facts(HERE / "cubins")
+    says, abi = cubin_facts(CUBINS)
     said = state(about["bus_id"]) if about else {}
     commit = HERE / "commit"
     found = {"date": datetime.date.today().isoformat(), "device": about["name"] if about else None,

@@ -1,9 +1,11 @@
 """These tests check how tools/gpu/kit.py starts programs and ends them. Usage: gpu_programs_test.py ROOT"""
 import contextlib
 import io
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -77,6 +79,44 @@ class EndTest(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=30), 128 + signal.SIGTERM)
         self.assertTrue(gone(program))
+
+
+class UnpackTest(unittest.TestCase):
+    def folders(self, folder):
+        """Returns the folder of cubins that a script has in a bundle, and the one that its program has."""
+        program = "import kit; print(kit.CUBINS, (kit.CUBINS / 'a.cubin').read_text())"
+        text = ("import kit, sys; print(kit.CUBINS); print(kit.output([sys.executable, '-B', '-c', " + repr(program)
+                + "], 60).stdout)")
+        done = subprocess.run([sys.executable, "-B", "-c", text], cwd=folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own, of_program, content = done.stdout.split()
+        self.assertEqual(content, "cubin")
+        self.assertEqual(own, of_program)
+        return Path(own)
+
+    def bundle(self, folder):
+        shutil.copy(KIT / "kit.py", folder)
+        (folder / "cubins").mkdir()
+        (folder / "cubins" / "a.cubin").write_text("cubin")
+        with tarfile.open(folder / "cubins.tar.gz", "w:gz") as archive:
+            archive.add(folder / "cubins", "cubins")
+        shutil.rmtree(folder / "cubins")
+
+    def test_cubins_take_the_place_of_their_archive(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.bundle(Path(folder))
+            for _ in range(2):
+                self.assertEqual(self.folders(folder), Path(folder).resolve() / "cubins")
+            self.assertFalse((Path(folder) / "cubins.tar.gz").exists())
+
+    def test_a_bundle_that_cannot_be_written_is_unpacked_elsewhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.bundle(Path(folder))
+            (Path(folder) / "cubins").write_text("no folder can be made here, not even by root")
+            found = self.folders(folder)
+            self.assertNotEqual(found.parent, Path(folder))
+            self.assertFalse(found.exists())
+            self.assertTrue((Path(folder) / "cubins.tar.gz").exists())
 
 
 class KilledTest(unittest.TestCase):
