@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from software_gpu import ROOT, environment, require_assembler
+from software_gpu import ASSEMBLER, ROOT, environment, require_assembler
 
 DEVICE = "software GPU sm_90"
 STORIES = ROOT / "models/tiny-stories"
@@ -50,7 +50,7 @@ class Kit:
         return {entry["check"]: entry for entry in result["checks"]}
 
     def test_all(self):
-        self.do(ROOT / "tools/gpu/bundle", self.bundle, self.build, "--small")
+        self.do(ROOT / "tools/gpu/bundle", self.bundle, self.build, "--small", "--assembler", ASSEMBLER, MKC_ASSEMBLER="")
         self.checks_pass()
         self.speeds_are_a_rehearsal()
         self.machines_are_explained()
@@ -95,6 +95,10 @@ class Kit:
             said = self.do(sys.executable, script, "--out", self.folder / "unusable", code=1, SOFTGPU_CC="103")
             expect("is sm_103, and the cubins are for sm_90a" in said, said)
         expect(not list((self.folder / "unusable").iterdir()), "a script that could not begin left results")
+        found = self.check(code=1, out="older", SOFTGPU_SAYS="driver=12080,cuModuleLoadData=200")
+        expect("the driver supports CUDA 12.8 and loads none of" in found["loads"]["why"] and found["loads"]["state"] == "failed", found)
+        expect(all(entry["state"] == "skipped" and entry["why"].startswith("the driver loads no cubin")
+                   for name, entry in found.items() if name != "loads"), found)
         says = "driver=12080,compute_mode=3,free=200000000"
         said = self.do(sys.executable, "check.py", "--only", "two at once", "--out", self.folder / "notes", SOFTGPU_SAYS=says,
                        SOFTGPU_SMS="3")

@@ -28,14 +28,16 @@ SLOWER = 10  # times as long as on a GPU may a rehearsal's programs take
 class Runner:
     """Runs a model of the bundle: mkrun and its cubin, or the compiler and the emulator."""
 
-    def __init__(self, arguments, rehearsal, exclusive):
+    def __init__(self, arguments, found):
         self.emulator = arguments.device == "emulator"
-        self.rehearsal = rehearsal
+        self.rehearsal = "rehearsal" in found
+        self.driver_api = found["driver_api"]
+        self.useless = None  # why no further check can say anything
         self.mkc = arguments.mkc
         self.out = arguments.out
         self.ceiling = 0  # bytes per microsecond; 0: not measured
         self.deadline = self.until = time.monotonic() + 60 * arguments.minutes
-        self.exclusive = exclusive
+        self.exclusive = found.get("compute_mode") == EXCLUSIVE
 
     def begin(self, limit):
         """Begins a check that may take `limit` seconds in all."""
@@ -135,6 +137,8 @@ def run_one(limit, check, runner, rehearsable):
         return {"state": "not run on a GPU"}
     if time.monotonic() > runner.deadline:
         return {"state": "no time left"}
+    if runner.useless:
+        return {"state": "skipped", "why": runner.useless}
     runner.begin(limit)
     try:
         return {"state": "passed", **check()}
@@ -183,7 +187,7 @@ def main():
     elif "unusable" in result:
         print(f"check: error: {result['unusable']}")
         return 1
-    runner = Runner(arguments, "rehearsal" in result, result.get("compute_mode") == EXCLUSIVE)
+    runner = Runner(arguments, result)
     before = passed_before(path, result) if arguments.go_on and path.exists() else {}
     result["checks"].extend(before.values())
     chosen = [c for c in all_checks(runner, arguments) if c[0] not in before and arguments.only in c[0]]

@@ -13,7 +13,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 from kit import CUBINS, HERE, Failed, Missing, lines, measuring_image, need, output, result_of, spread, started, traced
-from machine import note_on_clock
+from machine import OTHER_BUNDLE, cuda, note_on_clock
 from shapes import read_shape
 
 TOLERANCE = 7.5e-2  # of a row's logits, bf16 weights: what transformers' own bf16 errs by on their worst row
@@ -52,9 +52,14 @@ def tool(name):
 
 
 def loads(runner):
-    """The driver takes every cubin, with the registers that the assembler counted; all workers can be resident."""
+    """The driver takes every cubin, with the registers that the assembler counted; all workers can be resident. Where it
+    takes none, later checks are skipped: their programs would make checkpoints first, and fail then."""
     cubins = sorted(CUBINS.glob("*.cubin"))
     rows = list(lines([sys.executable, HERE / "driver.py", *cubins], runner.seconds(30)))
+    if rows and all("why" in row for row in rows):
+        runner.useless = "the driver loads no cubin, as the check loads says"
+        raise Failed(f"the driver supports CUDA {cuda(runner.driver_api)} and loads none of {len(rows)} cubins: "
+                     f"{rows[0]['why']}; expected a newer driver, or {OTHER_BUNDLE}")
     wrong = []
     for row in rows:
         name = Path(row["cubin"]).stem

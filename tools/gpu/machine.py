@@ -22,6 +22,7 @@ STATE = ["driver_version", "persistence_mode", "compute_mode", "mig.mode.current
          "utilization.gpu", "memory.used"]
 PROHIBITED, EXCLUSIVE = 2, 3  # values of CUcomputemode
 SLOW_CLOCK = 0.75  # of the largest clock
+OTHER_BUNDLE = "a bundle made with an assembler of CUDA 12.8 or 12.9 (docs/gpu.md)"
 CAUSES = {  # of the driver's answers to cuInit whose name does not say it
     "NO_DEVICE": "expected a GPU in nvidia-smi -L that CUDA_VISIBLE_DEVICES names, and instances where MIG mode is on",
     "STUB_LIBRARY": "libcuda.so.1 is the toolkit's stub, expected the driver's own before it in LD_LIBRARY_PATH",
@@ -63,13 +64,17 @@ def number(text):
     return float(found[0]) if found else None
 
 
+def cuda(version):
+    """The version of CUDA that a driver supports, as text."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def notes_on_cubins(about, says, abi):
     """Notes on the GPU and the cubins, by the manifest and the ELF version of one."""
     needs = 1000 * MAJOR_OF_ABI.get(abi, 12)
     if about["driver_api"] < needs:
-        yield (f"the driver supports CUDA {about['driver_api'] // 1000}.{about['driver_api'] % 1000 // 10}, and the cubins were "
-               f"assembled by CUDA {needs // 1000}: expected a driver of {needs // 1000}.0 or newer, or a bundle made with "
-               "an assembler of CUDA 12.8 or 12.9 (docs/gpu.md)")
+        yield (f"the driver supports CUDA {cuda(about['driver_api'])}, and the cubins were "
+               f"assembled by CUDA {needs // 1000}: expected a driver of {needs // 1000}.0 or newer, or {OTHER_BUNDLE}")
     if says.get("workers", 0) > about["sms"]:
         kind = "MIG slice" if " MIG " in about["name"] else "GPU"
         yield (f"the {kind} has {about['sms']} SMs, and the cubins have {says['workers']} workers: expected as many SMs, or a "
