@@ -1,4 +1,5 @@
-"""These tests check what tools/gpu/machine.py says of GPUs, drivers and nvidia-smi. Usage: gpu_machine_test.py ROOT"""
+"""These tests check what tools/gpu says of GPUs, drivers, nvidia-smi and cubins. Usage: gpu_machine_test.py ROOT"""
+import json
 import os
 import sys
 import tempfile
@@ -9,6 +10,8 @@ from pathlib import Path
 ROOT = Path(sys.argv[1])
 sys.path.insert(0, str(ROOT / "tools" / "gpu"))
 sys.dont_write_bytecode = True
+import checks  # noqa: E402
+import kit  # noqa: E402
 import machine  # noqa: E402
 
 GIB = 1 << 30
@@ -78,6 +81,34 @@ class SmiTest(unittest.TestCase):
     def test_one_that_fails_says_nothing(self):
         self.assertEqual(self.said("exit 9\n"), {})
         self.assertIsNone(machine.number("[N/A]"))
+
+
+class LoadsTest(unittest.TestCase):
+    def loads(self, spilled, **row):
+        """Runs the check of one cubin, of which the assembler and the driver say this."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "a.cubin").touch()
+            (folder / "compiled").mkdir()
+            (folder / "compiled" / "a.json").write_text(json.dumps({"registers": 168, "spill_bytes": spilled}))
+            row = {"cubin": "a.cubin", "kernels": 1, "workers": 4, "resident": 4, "registers": 168, "local_bytes": 0, **row}
+            runner = unittest.mock.Mock(driver_api=12080, useless=None)
+            with unittest.mock.patch.multiple(checks, HERE=folder, CUBINS=folder, lines=lambda *_: [row]):
+                try:
+                    checks.loads(runner)
+                except kit.Failed as e:
+                    return str(e), runner.useless
+        return None, runner.useless
+
+    def test_local_memory_is_what_the_assembler_spilled(self):
+        self.assertEqual(self.loads(0), (None, None))
+        self.assertEqual(self.loads(32, local_bytes=40), (None, None))
+        self.assertIn("168 registers and 40 bytes of local memory", self.loads(0, local_bytes=40)[0])
+
+    def test_a_driver_that_loads_nothing_ends_the_checks(self):
+        why, useless = self.loads(0, why="cuModuleLoadData gave CUDA_ERROR_INVALID_IMAGE")
+        self.assertIn("the driver supports CUDA 12.8 and loads none of 1 cubins: cuModuleLoadData gave", why)
+        self.assertIn("the driver loads no cubin", useless)
 
 
 class AskTest(unittest.TestCase):
