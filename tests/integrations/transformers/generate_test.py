@@ -6,7 +6,9 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(os.environ["MKC_SOURCE"])
@@ -180,6 +182,45 @@ class GenerateTest(unittest.TestCase):
         handle.remove()
         model.train()
         self.falls_back("training mode", lambda: model.generate(**inputs, **short))
+
+    def test_a_call_during_another_one_is_stock_generation(self):
+        model = load(FIXTURES / "llama_f32")
+        inputs, others = prompts(model, (6,)), prompts(model, (11,))
+        stock, of_others = greedy(model, inputs), greedy(model, others)
+        mkc.transformers.accelerate(model, context=64)
+        nested = []
+
+        def of_a_criterion(ids, scores):
+            if ids.shape[1] == 15:
+                nested.append(greedy(model, others))
+                thread = threading.Thread(target=lambda: nested.append(greedy(model, others)))
+                thread.start()
+                thread.join()
+            return torch.zeros(len(ids), dtype=torch.bool)
+
+        def call():
+            return greedy(model, inputs, stopping_criteria=StoppingCriteriaList([of_a_criterion]))
+
+        ours = self.falls_back(r"another call of generate\(\) for the model is under way", call)
+        self.assertEqual((ours.tolist(), len(nested)), (stock.tolist(), 4))
+        for of in nested:
+            self.assertEqual(of.tolist(), of_others.tolist())
+        self.assertEqual(self.on_mkc(lambda: greedy(model, others)).tolist(), of_others.tolist())
+
+    def test_an_error_of_mkc_before_the_first_token_leads_to_stock_generation(self):
+        model = load(FIXTURES / "llama_f32")
+        inputs = prompts(model, (6,))
+        stock = greedy(model, inputs)
+        mkc.transformers.accelerate(model, context=64)
+        ours = []
+        for name in ("_loop.Requests", "_loop.Requests.feed"):
+            with unittest.mock.patch(f"mkc.transformers.{name}", side_effect=mkc.Error("no memory")):
+                ours.append(self.falls_back("mkc: no memory", lambda: greedy(model, inputs)))
+        self.assertEqual([of.tolist() for of in ours], [stock.tolist()] * 2)
+        step = mkc.transformers._backings.of(model, 8).session.step_batch
+        with unittest.mock.patch.object(mkc.Session, "step_batch", side_effect=[step([([1], 1, [0])], logits=False), mkc.Error("a fault")]):
+            with self.assertRaisesRegex(mkc.Error, "^a fault$"):
+                greedy(model, inputs)
 
     def test_an_empty_cache_is_no_reason_for_stock_generation_under_either_name(self):
         ids, filled = torch.tensor([[5, 6, 7]]), DynamicCache()

@@ -28,14 +28,15 @@ def generate(model: Any, input_ids: Any, logits_processor: Any, stopping_criteri
     """The decoding loop for model.generate(custom_generate=mkc.transformers.generate). Returns what stock generation returns.
 
     transformers gives no streamer to a custom loop. accelerate() does, by mkc_streamer.
-    Errors: those of stock generation. Errors of mkc lead to stock generation.
+    A call during another one of the same model, in a thread or in its own criteria, is stock generation.
+    Errors: those of stock generation. Errors of mkc before the first token lead to stock generation; later ones are mkc.Error.
     """
     streamer = mkc_streamer or streamer
     reason = why_not(model, input_ids, generation_config, synced_gpus, model_kwargs)
     if reason is None:
         try:
-            backing = _backings.of(model, generation_config.max_length)
-            return decode(backing, input_ids, logits_processor, stopping_criteria, generation_config, streamer, model_kwargs)
+            with _backings.claimed(model, generation_config.max_length) as backing:
+                return decode(backing, input_ids, logits_processor, stopping_criteria, generation_config, streamer, model_kwargs)
         except Unsupported as e:
             reason = str(e)
     log_once(reason)

@@ -8,10 +8,15 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from .._model import Model
 from .._requests import Requests
+from ..errors import Error
+from ._weights import Unsupported
 
 
 def decode(backing: Model, input_ids: Any, processors: Any, criteria: Any, config: Any, streamer: Any, kwargs: dict[str, Any]) -> Any:
-    """Returns the ids [batch, length] after each prompt, or a GenerateDecoderOnlyOutput, as stock generation does."""
+    """Returns the ids [batch, length] after each prompt, or a GenerateDecoderOnlyOutput, as stock generation does.
+
+    Errors: Unsupported before the first token; Error of the library behind it.
+    """
     rows = Rows(backing, input_ids, kwargs.get("attention_mask"), config.max_length)
     wants_scores = bool(config.return_dict_in_generate and config.output_scores)
     wants_logits = bool(config.return_dict_in_generate and config.output_logits)
@@ -57,7 +62,11 @@ class Rows:
         self._device = input_ids.device
         pads = [0] * len(input_ids) if mask is None else (mask == 0).sum(dim=-1).tolist()
         self._waiting = [row[pad:] for row, pad in zip(input_ids.tolist(), pads)]
-        self._requests = Requests(backing.session, [max(1, max_length - 1 - pad) for pad in pads])
+        self._has_fed = False
+        try:
+            self._requests = Requests(backing.session, [max(1, max_length - 1 - pad) for pad in pads])
+        except Error as e:
+            raise Unsupported(f"mkc: {e}") from e
 
     def append(self, following: Any) -> None:
         for waiting, id in zip(self._waiting, following.tolist()):
@@ -69,12 +78,22 @@ class Rows:
             self._waiting[row] = []
         return taken
 
+    def _feed(self, rows: list[int], logits: bool = False) -> dict[int, Any]:
+        try:
+            fed = self._requests.feed(self._take(rows), logits)
+        except Error as e:
+            if self._has_fed:
+                raise
+            raise Unsupported(f"mkc: {e}") from e
+        self._has_fed = True
+        return fed
+
     def logits(self) -> Any:
         """Returns the logits of all sequences, float32 [batch, vocab]."""
-        fed = self._requests.feed(self._take(list(range(len(self._waiting)))), logits=True)
+        fed = self._feed(list(range(len(self._waiting))), logits=True)
         return torch.stack([torch.from_numpy(fed[row].copy()) for row in range(len(self._waiting))]).to(self._device)
 
     def greedy(self, unfinished: Any) -> Any:
         """Returns the largest id of the unfinished sequences, and 0 for the others: [batch]."""
-        fed = self._requests.feed(self._take(unfinished.nonzero().flatten().tolist()))
+        fed = self._feed(unfinished.nonzero().flatten().tolist())
         return torch.tensor([fed.get(row, 0) for row in range(len(self._waiting))], dtype=torch.long, device=self._device)

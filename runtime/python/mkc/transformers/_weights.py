@@ -5,11 +5,13 @@ Any other model is saved by save_pretrained() into the cache, in a folder named 
 """
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from pathlib import Path
 from typing import Any, Iterator
@@ -31,12 +33,26 @@ class Backings:
     """The compiled models below models of transformers. An entry ends with its model."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # of _claims
+        self._claims: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
         self._entries: weakref.WeakKeyDictionary[Any, tuple[Any, Model | Unsupported]] = weakref.WeakKeyDictionary()
         self._limits: weakref.WeakKeyDictionary[Any, tuple[str | None, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
     def set_limits(self, model: Any, device: str | None, limits: dict[str, Any]) -> None:
         _compile.flags_of(limits)  # refuses unknown names at once
         self._limits[model] = device, limits
+
+    @contextlib.contextmanager
+    def claimed(self, model: Any, length: int) -> Iterator[Model]:
+        """Yields what of() returns, for one call alone. Errors: Unsupported, also while another call has it."""
+        with self._lock:
+            claim = self._claims.setdefault(model, threading.Lock())
+        if not claim.acquire(blocking=False):  # waiting would never end in a call that this call's own criteria make
+            raise Unsupported("another call of generate() for the model is under way")
+        try:
+            yield self.of(model, length)
+        finally:
+            claim.release()
 
     def of(self, model: Any, length: int) -> Model:
         """Returns the compiled model with the present weights. Errors: Unsupported, which is kept for these weights."""
