@@ -5,7 +5,7 @@ from typing import Any, Iterator, Sequence
 
 from . import mkrt
 from ._session import Session
-from .errors import LimitError
+from .errors import Error, LimitError
 
 _PAGE = 16  # positions
 # Arguments of mkrt.Engine.submit() that callers may give.
@@ -36,7 +36,13 @@ def open_engine(session: Session, positions: Sequence[int], steps_per_launch: in
 
 def tokens(session: Session, prompts: Sequence[list[int]], limit: int, stop: set[int], steps_per_launch: int,
            sampling: dict[str, Any]) -> Iterator[tuple[int, list[int], bool]]:
-    """Yields (index of the prompt, new ids, whether an end token followed), as launches end."""
+    """Yields (index of the prompt, new ids, whether an end token followed), as launches end.
+
+    Errors: Error, also where the session has a sequence of its own, whose cache the engine would overwrite.
+    """
+    if session.position > 0:
+        raise Error(f"generate: error: the session has a sequence of {session.position} positions, expected none: session.rewind() ends it",
+                    mkrt.Status.OUT_OF_ORDER)
     limits = [min(limit, session.context - len(ids) + 1) for ids in prompts]
     with open_engine(session, [len(ids) + n - 1 for ids, n in zip(prompts, limits)], steps_per_launch, stop) as engine:
         indices = {engine.submit(ids, n, stream=True, **sampling): at for at, (ids, n) in enumerate(zip(prompts, limits))}

@@ -73,6 +73,20 @@ class PackageTest(unittest.TestCase):
                 with self.assertRaisesRegex(mkc.DtypeError, "^stop: error: " + said):
                     model.generate(prompts[1], 9, stop=wrong)
 
+    def test_generation_leaves_a_sequence_of_the_session_alone(self):
+        ids, prompt = EXPECTED["new_ids"], EXPECTED["prompt_ids"]
+        with mkc.load(LLAMA, "cpu", context=96) as model:
+            following = [model.session.step(prompt)]
+            for call in (lambda: model.generate([1, 2, 3], 8), lambda: next(model.stream([1, 2, 3], 8))):
+                with self.assertRaisesRegex(mkc.Error, f"^generate: error: the session has a sequence of {len(prompt)} positions, expected none"):
+                    call()
+            while len(following) < 5:
+                following.append(model.session.step(following[-1:]))
+            self.assertEqual(following, ids[:5])
+            model.session.rewind()
+            self.assertEqual(model.generate(prompt, 5).ids, ids[:5])
+            self.assertEqual(model.session.step(prompt), ids[0])
+
     def test_streamed_text_is_the_whole_text(self):
         with mkc.load(STORIES, "cpu") as model:
             pieces = [token.text for token in model.stream(PROMPT, 20)]
