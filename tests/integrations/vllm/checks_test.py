@@ -179,6 +179,7 @@ class Checks:
     def test_20_refused_by_name(self):
         self.assertIn("prompt_logprobs", self.refused(extra={"prompt_logprobs": 1}))
         self.assertIn("repetition_penalty", self.refused(extra={"repetition_penalty": 5000}))
+        self.assertIn("temperature", self.refused(temperature=1e7))
         self.assertIn("logprob", self.refused(extra={"logprobs": -1}))
         self.assertIn("512", self.refused(max_tokens=2000))
         self.assertIn("max_tokens", self.refused(max_tokens=-1))

@@ -5,12 +5,13 @@ Usage: python_vllm_test.py ROOT
 import sys
 import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(sys.argv.pop(1)) / "runtime" / "python" / "vllm"))
 try:
-    import numpy  # noqa: F401
+    import numpy as np
 except ImportError:
     print("SKIP: numpy is not installed")
     sys.exit(0)
@@ -129,7 +130,42 @@ class SamplesTest(unittest.TestCase):
         self.assertEqual(self.of(mask=words, allowed_token_ids=[41])["allowed"].tolist(), words.tolist())
 
 
+    def test_a_mask_without_an_id_leaves_the_id_that_vllm_samples(self):
+        beyond = np.array([0, 0, 1 << 6], np.uint32)  # id 70, which is padding
+        for mask in (np.zeros(3, np.uint32), beyond):
+            self.assertEqual(self.of(mask=mask)["allowed"].tolist(), [1, 0, 0])
+        self.assertEqual(self.of(mask=samples.words_of([5], VOCAB) | beyond)["allowed"].tolist(), [1 << 5, 0, 0])
+
+    def test_ids_that_are_all_forbidden_leave_the_id_that_vllm_samples(self):
+        forbidden = self.of(logit_bias=dict.fromkeys(range(VOCAB), -float("inf")))["biases"]
+        self.assertEqual(sorted(forbidden), list(range(1, VOCAB)))
+
+    def test_a_share_too_small_for_a_float_is_none_of_0(self):
+        for top_p in (1e-50, 5e-324, 0.5):
+            self.assertGreaterEqual(np.float32(self.of(temperature=1, top_p=top_p)["top_p"]), np.finfo(np.float32).tiny)
+        self.assertEqual(self.of(temperature=1, top_p=0.5)["top_p"], 0.5)
+
+
 class SettingsTest(unittest.TestCase):
+    def test_a_request_that_would_fail_its_step_is_refused(self):
+        class VLLMValidationError(ValueError):
+            def __init__(self, message, parameter):
+                super().__init__(message)
+
+        modules = {"vllm": types.ModuleType("vllm"), "vllm.exceptions": types.SimpleNamespace(VLLMValidationError=VLLMValidationError)}
+        inf = float("inf")
+        with unittest.mock.patch.dict(sys.modules, modules):
+            for fields in ({}, {"logit_bias": {3: -inf, 4: 1e30}}, {"temperature": 1e6}, {"top_p": 1e-50, "temperature": 1}):
+                settings.check_request(params(**fields))
+            for pattern, fields in (("logit_bias: found {3: inf}, expected values of -1e\\+30 to 1e\\+30, or -inf$", {"logit_bias": {3: inf}}),
+                                    ("logit_bias: found ", {"logit_bias": {3: float("nan")}}),
+                                    ("logit_bias: found ", {"logit_bias": {3: -1e31}}),
+                                    ("temperature: found 10000000.0, expected at most 1000000$", {"temperature": 1e7}),
+                                    ("temperature: found nan", {"temperature": float("nan")}),
+                                    ("repetition_penalty: found 5000, expected 0.001 to 1000$", {"repetition_penalty": 5000})):
+                with self.subTest(fields), self.assertRaisesRegex(VLLMValidationError, "^mkc: " + pattern):
+                    settings.check_request(params(**fields))
+
     def test_another_version_is_refused(self):
         settings.check_version("0.33.1")
         with self.assertRaisesRegex(settings.Unsupported, "found version 0.34.0, expected 0.33.x"):

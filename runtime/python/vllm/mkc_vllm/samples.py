@@ -9,6 +9,8 @@ import numpy as np
 
 _GREEDY = 1e-5  # vLLM's temperatures below are greedy
 _FORBIDDEN = -math.inf
+_LEAST_TOP_P = 1.2e-38  # a smaller share may be 0 as a float; the likeliest token alone stays with both
+_LAST_RESORT = 0  # the id that vLLM samples where all are forbidden
 
 
 def words_of(ids, vocab):
@@ -25,13 +27,18 @@ def needs_history(params):
 
 
 def _allowed(request, mask, vocab):
-    """The ids that a grammar's mask and allowed_token_ids leave. The mask alone holds if both leave none."""
+    """The ids that a grammar's mask and allowed_token_ids leave. The mask alone holds if both leave none, and an empty
+    mask leaves _LAST_RESORT."""
     ids = request.params.allowed_token_ids
     if mask is not None:
         grammar = np.zeros(-(-vocab // 32), np.uint32)
         words = mask.view(np.uint32)[:len(grammar)]
         grammar[:len(words)] = words
         mask = grammar
+        if vocab % 32:
+            mask[-1] &= (1 << vocab % 32) - 1
+        if not mask.any():
+            mask = words_of([_LAST_RESORT], vocab)
     if not ids:
         return mask
     own = request.known.setdefault("allowed", words_of(ids, vocab))
@@ -53,6 +60,8 @@ def _biases(request, vocab):
     params = request.params
     before = {token: bias for token, bias in (params.logit_bias or {}).items()}
     before.update((token, _FORBIDDEN) for token in _forbidden(request) if token < vocab)
+    if sum(bias == _FORBIDDEN for bias in before.values()) == vocab:
+        del before[_LAST_RESORT]
     after = {}
     if params.presence_penalty or params.frequency_penalty:
         for token, count in collections.Counter(request.tokens[request.prompt:]).items():
@@ -67,7 +76,8 @@ def samples_of(part, mask, vocab):
         return {"limit": 0}
     out = {"seed": request.seed, "position": request.sampled, "repetition_penalty": params.repetition_penalty}
     if params.temperature >= _GREEDY:
-        out.update(temperature=params.temperature, top_k=min(max(0, params.top_k), vocab), top_p=params.top_p, min_p=params.min_p)
+        out.update(temperature=params.temperature, top_k=min(max(0, params.top_k), vocab),
+                   top_p=max(params.top_p, _LEAST_TOP_P), min_p=params.min_p)
     if params.repetition_penalty != 1:
         out["seen"] = set(request.tokens)
     biases, allowed = _biases(request, vocab), _allowed(request, mask, vocab)

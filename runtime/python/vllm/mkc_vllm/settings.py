@@ -1,5 +1,6 @@
 """vLLM's settings are checked when vLLM starts. Settings that mkc does not support are refused with the reason."""
 import logging
+import math
 import os
 from pathlib import Path
 
@@ -9,6 +10,8 @@ MAX_REQUESTS = 64    # of a step of mkc
 PAGE_SIZES = (16, 32, 64)
 WORKER = "mkc_vllm.worker.Worker"
 CACHE_TYPES = ("auto", "bfloat16", "float16")
+MAX_TEMPERATURE = 1e6
+MAX_BIAS = 1e30      # but for minus infinity, which forbids an id
 
 _log = logging.getLogger("vllm.mkc")
 
@@ -117,3 +120,7 @@ def check_request(params):
         refuse("logprobs", "0 to 20")
     if not 0.001 <= getattr(params, "repetition_penalty", 1) <= 1000:
         refuse("repetition_penalty", "0.001 to 1000")
+    if not getattr(params, "temperature", 0) <= MAX_TEMPERATURE:
+        refuse("temperature", f"at most {MAX_TEMPERATURE:.0f}")
+    if not all(abs(bias) <= MAX_BIAS or bias == -math.inf for bias in (getattr(params, "logit_bias", None) or {}).values()):
+        refuse("logit_bias", f"values of -{MAX_BIAS:g} to {MAX_BIAS:g}, or -inf")
