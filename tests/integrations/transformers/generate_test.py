@@ -254,6 +254,35 @@ class GenerateTest(unittest.TestCase):
         mkc.transformers.restore(model)
         compare(model, inputs["input_ids"][0].tolist(), greedy(model, inputs)[0, 8:].tolist(), ours[0, 8:].tolist())
 
+    def test_a_new_parameter_in_the_memory_of_an_old_one_is_seen(self):
+        model = load(FIXTURES / "llama_f32")
+        shape = model.lm_head.weight.shape
+        memory = bytearray(model.lm_head.weight.nbytes)  # of one parameter after the other, as a reused allocation is
+        mkc.transformers.accelerate(model, context=64)
+        inputs, addresses, tokens = prompts(model, (8,)), set(), []
+        for _ in range(2):
+            memory[:] = torch.randn(shape).numpy().tobytes()
+            model.lm_head.weight = torch.nn.Parameter(torch.frombuffer(memory, dtype=torch.float32).view(shape))
+            addresses.add((model.lm_head.weight.data_ptr(), model.lm_head.weight._version))
+            tokens.append(self.on_mkc(lambda: greedy(model, inputs)).tolist())
+            self.assertEqual(tokens[-1], type(model).generate(model, **inputs, do_sample=False, max_new_tokens=NEW, pad_token_id=0).tolist())
+        self.assertEqual(len(addresses), 1)
+        self.assertNotEqual(tokens[0], tokens[1])
+
+    def test_new_memory_of_a_parameter_is_seen(self):
+        model = load(FIXTURES / "llama_f32")
+        kept = mkc.transformers._weights.Fingerprint(model)
+        self.assertTrue(mkc.transformers._weights.Fingerprint(model).is_equal(kept))
+        weight = model.lm_head.weight
+        memory, at = torch.frombuffer(bytearray(weight.nbytes), dtype=torch.float32), weight.data_ptr()
+        ours = []
+        for _ in range(2):  # the second time, it is another storage at the same address
+            weight.data = torch.frombuffer(memory.numpy(), dtype=torch.float32).view(weight.shape)
+            ours.append(mkc.transformers._weights.Fingerprint(model))
+        self.assertNotEqual(weight.data_ptr(), at)
+        self.assertEqual(ours[0]._facts, ours[1]._facts)
+        self.assertFalse(ours[1].is_equal(ours[0]))
+
     def test_the_example_of_the_page_runs(self):
         page = (ROOT / "docs" / "integrations.md").read_text()
         [example] = re.findall(r"<!-- example: transformers -->\n```python\n(.*?)```", page, re.S)

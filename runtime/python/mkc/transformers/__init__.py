@@ -53,7 +53,7 @@ def accelerate(model: _Model, device: str | None = None, **limits: Any) -> _Mode
     is compiled for 4096 positions or its own limit.
 
     The compilation takes place in the first call of generate(). A change of the weights is seen before each call, by the
-    addresses and versions of the parameters, and leads to another compilation. Writes through `.data` are not seen.
+    parameters, their memory and their versions, and leads to another compilation. Writes through `.data` are not seen.
     """
     restore(model)
     _backings.set_limits(model, device, limits)

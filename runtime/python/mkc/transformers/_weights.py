@@ -35,7 +35,7 @@ class Backings:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # of _claims
         self._claims: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
-        self._entries: weakref.WeakKeyDictionary[Any, tuple[Any, Model | Unsupported]] = weakref.WeakKeyDictionary()
+        self._entries: weakref.WeakKeyDictionary[Any, tuple[Fingerprint, Model | Unsupported]] = weakref.WeakKeyDictionary()
         self._limits: weakref.WeakKeyDictionary[Any, tuple[str | None, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
     def set_limits(self, model: Any, device: str | None, limits: dict[str, Any]) -> None:
@@ -60,9 +60,9 @@ class Backings:
         context = limits.get("context") or min(_CONTEXT, getattr(model.config, "max_position_embeddings", _CONTEXT))
         if length - 1 > context:
             raise Unsupported(f"{length} tokens are asked for, mkc is compiled for a context of {context}")
-        state = fingerprint(model)
+        state = Fingerprint(model)
         kept, result = self._entries.get(model, (None, None))
-        if kept != state or result is None:
+        if kept is None or result is None or not state.is_equal(kept):
             self._drop_entry(model)
             result = _compiled(model, device or next(model.parameters()).device.type, limits)
             self._entries[model] = state, result
@@ -87,10 +87,17 @@ def _compiled(model: Any, device: str, limits: dict[str, Any]) -> Model | Unsupp
         return Unsupported(f"mkc: {e}")
 
 
-def fingerprint(model: Any) -> list[tuple[str, int, int, torch.dtype]]:
-    """Returns what changes with the weights: address and version of each parameter and buffer."""
-    return [(name, tensor.data_ptr(), tensor._version, tensor.dtype)
-            for tensors in (model.named_parameters(), model.named_buffers()) for name, tensor in tensors]
+class Fingerprint:
+    """What changes with a model's weights: each parameter and buffer, with its memory and its version."""
+
+    def __init__(self, model: Any):
+        tensors = [*model.named_parameters(), *model.named_buffers()]
+        self._facts = [(name, tensor.data_ptr(), tensor._version, tensor.dtype) for name, tensor in tensors]
+        # References tell a tensor from a later one at the same address.
+        self._held = [weakref.ref(of) for _, tensor in tensors for of in (tensor, tensor.untyped_storage())]
+
+    def is_equal(self, other: Fingerprint) -> bool:
+        return self._facts == other._facts and all(a() is b() for a, b in zip(self._held, other._held))
 
 
 def checkpoint_of(model: Any) -> Path:
