@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any
 
 CPU, CUDA, PINNED = 1, 2, 3  # kinds of devices that the package meets
@@ -57,11 +57,24 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._device
 
-    def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
-        """A capsule. Steps on a CUDA stream are ordered only with later work of that stream."""
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None,
+                   copy: bool | None = None) -> Any:
+        """Returns a capsule. Steps on a CUDA stream are ordered only with later work of that stream.
+
+        copy: True gives memory of its own, on processor and emulator. Errors: BufferError, another device; a copy of a GPU's memory.
+        """
+        if dl_device is not None and tuple(map(int, dl_device)) != self._device:
+            raise BufferError(f"logits: error: are on the DLPack device {self._device}, found dl_device={dl_device!r}, expected the same")
+        address, owner = self.address, self._owner
+        if copy:
+            if self._device[0] != CPU:
+                raise BufferError(f"logits: error: are on the DLPack device {self._device}, found copy=True, expected one of the host")
+            owner = (c_float * (self.shape[0] * self.shape[1]))()
+            ctypes.memmove(owner, address, ctypes.sizeof(owner))
+            address = ctypes.addressof(owner)
         managed = _Managed()
         shape = (c_int64 * 2)(*self.shape)
-        managed.tensor = _Tensor(self.address, *self._device, 2, _FLOAT, 32, 1, shape, None, 0)
+        managed.tensor = _Tensor(address, *self._device, 2, _FLOAT, 32, 1, shape, None, 0)
         managed.deleter = _delete
-        _handed_out[ctypes.addressof(managed)] = managed, shape, self._owner
+        _handed_out[ctypes.addressof(managed)] = managed, shape, owner
         return _new(ctypes.addressof(managed), _NAME, ctypes.cast(_drop, c_void_p))

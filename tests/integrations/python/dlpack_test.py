@@ -29,8 +29,10 @@ class DlpackTest(unittest.TestCase):
                 rows = torch.from_dlpack(session.logits)
                 self.assertEqual((rows.data_ptr(), rows.device.type, rows.dtype), (session.logits_address, "cpu", torch.float32))
                 self.assertTrue(torch.equal(rows, out))
+                copy = torch.from_dlpack(session.logits, copy=True)
                 session.step([following])
                 self.assertFalse(torch.equal(rows, out))  # the first row is the next step's, in the same memory
+                self.assertTrue(torch.equal(copy, out))
                 torch.testing.assert_close(torch.from_dlpack(session.logits)[0], WANTED[n], rtol=1e-3, atol=1e-4)
                 del rows
 

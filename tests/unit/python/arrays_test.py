@@ -60,6 +60,26 @@ class ArraysTest(unittest.TestCase):
             gc.collect()
             self.assertEqual(len(_dlpack._handed_out), 0)
 
+    def test_a_copy_stays_as_it_is_and_other_devices_are_refused(self):
+        with mkc.load(LLAMA, "cpu") as model:
+            model.session.step([1])
+            copy, view = np.from_dlpack(model.session.logits, copy=True), np.from_dlpack(model.session.logits, copy=False)
+            before = copy.copy()
+            np.testing.assert_array_equal(view, before)
+            model.session.step([2])
+            np.testing.assert_array_equal(copy, before)
+            self.assertFalse(np.array_equal(view, before))
+            np.testing.assert_array_equal(np.from_dlpack(model.session.logits, device="cpu"), view)
+            with self.assertRaisesRegex(BufferError, r"^logits: error: are on the DLPack device \(1, 0\), found dl_device=\(2, 0\), expected the same$"):
+                model.session.logits.__dlpack__(dl_device=(2, 0))
+            del copy, view
+            gc.collect()
+            self.assertEqual(len(_dlpack._handed_out), 0)
+        of_gpu = _dlpack.DeviceArray(0x7f0000000000, (2, 80), (_dlpack.CUDA, 0), self)
+        for fields in ({"copy": True}, {"dl_device": (_dlpack.CPU, 0)}):
+            with self.assertRaisesRegex(BufferError, r"^logits: error: are on the DLPack device \(2, 0\), found "):
+                of_gpu.__dlpack__(**fields)
+
     def test_views_of_batches_have_a_row_for_each_request(self):
         with mkc.load(LLAMA, "cpu") as model:
             model.session.make_cache(16, 4)
