@@ -63,6 +63,20 @@ class Session(mkrt.Session):
         self._rows = sum(len(tokens) for tokens, _, _ in requests) if logits else len(requests)
         return result
 
+    def sample_batch(self, requests: Any, samples: Any) -> Any:
+        result = super().sample_batch(requests, samples)
+        self._rows = len(requests)
+        return result
+
+    def fill_step(self, requests: Any, *arguments: Any, **more: Any) -> None:
+        super().fill_step(requests, *arguments, **more)
+        self._rows = len(requests)
+
+    def engine(self, *arguments: Any, **more: Any) -> mkrt.Engine:
+        engine = super().engine(*arguments, **more)
+        self._rows = 0  # of the engine's steps, which nobody counts
+        return engine
+
     def begin_step(self, requests: Any, *arguments: Any, **more: Any) -> None:
         super().begin_step(requests, *arguments, **more)
         self._rows = len(requests)
@@ -73,7 +87,7 @@ class Session(mkrt.Session):
 
         The rows are those of all tokens after a step that was asked for logits, and else each request's last one.
         torch.from_dlpack() and, on processor and emulator, numpy.from_dlpack() take them without a copy. The next step
-        overwrites them. Errors: no step was run.
+        overwrites them. Errors: no step was run since the session was opened, or since an engine was.
         """
         address = self.logits_address
         if not self._rows or not address:

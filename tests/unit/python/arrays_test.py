@@ -91,6 +91,19 @@ class ArraysTest(unittest.TestCase):
             model.session.begin_step(batch)
             model.session.end_step()
             np.testing.assert_array_equal(np.from_dlpack(model.session.logits), rows[[1, 2]])
+            model.session.step_batch(batch[:1])
+            model.session.sample_batch(batch, [{}, {"temperature": 1, "limit": 1}])
+            np.testing.assert_array_equal(np.from_dlpack(model.session.logits), rows[[1, 2]])
+
+    def test_an_engine_leaves_no_views(self):
+        with mkc.load(LLAMA, "cpu") as model:
+            for call in (lambda: model.generate([[1, 2], [3]], 2), lambda: model.session.engine().close()):
+                model.session.step([1, 2], logits=True)
+                self.assertEqual(model.session.logits.shape, (2, 80))
+                model.session.rewind()
+                call()
+                with self.assertRaisesRegex(mkc.Error, "^logits: error: found no step, expected one before$"):
+                    model.session.logits
 
     def test_wrong_arrays_are_refused_by_type(self):
         with mkc.load(LLAMA, "cpu") as model:
