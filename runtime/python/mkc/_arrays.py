@@ -33,6 +33,8 @@ def _check(name: str, array: Any, dtype: str, shape: tuple[int | None, ...]) -> 
     array = _on_host(name, array)
     if array.dtype.name != dtype:
         raise DtypeError(f"{name}: error: found {array.dtype.name}, expected {dtype}")
+    if not array.dtype.isnative:
+        raise DtypeError(f"{name}: error: found {dtype} with the byte order of {array.dtype.str}, expected that of this machine")
     if len(array.shape) != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape)):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
         raise ShapeError(f"{name}: error: found the shape [{', '.join(map(str, array.shape))}], expected [{wanted}]")

@@ -113,6 +113,9 @@ class ArraysTest(unittest.TestCase):
             locked.flags.writeable = False
             for error, pattern, call in (
                     (mkc.DtypeError, "tokens: error: found int64, expected int32$", lambda: step(np.array([1, 2]))),
+                    (mkc.DtypeError, "tokens: error: found int32 with the byte order of >i4, expected that of this machine$",
+                     lambda: step(np.array([1, 2], dtype=">i4"))),
+                    (mkc.DtypeError, "out: error: found float32 with the byte order of >f4, ", lambda: step([1, 2], out=room.astype(">f4"))),
                     (mkc.ShapeError, r"tokens: error: found the shape \[1, 2\], expected \[any\]$", lambda: step(np.array([[1, 2]], dtype=np.int32))),
                     (mkc.LayoutError, r"tokens: error: found strides \(8,\) bytes, expected a contiguous array$",
                      lambda: step(np.array([1, 2, 3], dtype=np.int32)[::2])),
