@@ -1,13 +1,14 @@
 """The compiler and the cache of the command mkc make a device with a session from a checkpoint or an artefact."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 from . import _native, mkrt
 from ._session import Session, named, open_session
@@ -28,7 +29,6 @@ class Loaded:
     session: Session
     checkpoint: str
     manifest: dict[str, Any]
-    kernel: Any = None  # the emulator's, which must outlive the session
 
 
 def flags_of(limits: dict[str, Any]) -> list[str]:
@@ -91,7 +91,17 @@ def load_artefact(path: str, name: str, checkpoint: str | None, limits: dict[str
         manifest = json.loads(_native.command(["inspect", "--json", "--", path]))
     except CompileError as e:
         raise ArtefactError(str(e)) from None
-    return _open(path, open_device(kind), checkpoint, manifest)
+    with _closed_on_error(open_device(kind)) as device:
+        return _open(path, device, checkpoint, manifest)
+
+
+@contextlib.contextmanager
+def _closed_on_error(device: mkrt.Device) -> Iterator[mkrt.Device]:
+    try:
+        yield device
+    except BaseException:
+        device.close()
+        raise
 
 
 def _open(path: str, device: mkrt.Device, checkpoint: str, manifest: dict[str, Any]) -> Loaded:
@@ -105,14 +115,12 @@ def compile_and_load(model: str, name: str, limits: dict[str, Any]) -> Loaded:
     flags = flags_of({"batch_invariant": True, **limits})
     if name == "emulator":
         return _emulate([*flags, "--", model])
-    device = open_device(name)
-    suffix, target = (".so", "x86-64") if device.name == "cpu" else (".cubin", "native")
-    with tempfile.TemporaryDirectory(prefix="mkc-") as folder:
+    with _closed_on_error(open_device(name)) as device, tempfile.TemporaryDirectory(prefix="mkc-") as folder:
+        suffix, target = (".so", "x86-64") if device.name == "cpu" else (".cubin", "native")
         path = os.path.join(folder, "model" + suffix)
         summary = json.loads(_native.command(["compile", "--target", target, *flags, "-o", path, "--json", "--", model]))
         manifest = json.loads(_native.command(["inspect", "--json", "--", path]))
-        loaded = _open(path, device, summary["checkpoint"], manifest)
-    return loaded
+        return _open(path, device, summary["checkpoint"], manifest)
 
 
 class _HostKernel:
@@ -137,9 +145,10 @@ def _emulate(arguments: list[str]) -> Loaded:
     device = mkrt.Device.emulator(view.entry or view.kernels[:view.kernel_count], view.pack, library=library)
     manifest, plan = ctypes.string_at(view.manifest, view.manifest_bytes), ctypes.string_at(view.plan, view.plan_bytes)
     checkpoint = os.fsdecode(view.checkpoint)
-    try:
-        session = Session(device._library, device._library.mkrt_open_session_from_memory(
-            device._open(), manifest, len(manifest), plan, len(plan), None, 0, os.fsencode(checkpoint)), device)
-    except Error as e:
-        raise named(e, device.name, checkpoint) from None
-    return Loaded(device, session, checkpoint, json.loads(manifest), kernel)
+    with _closed_on_error(device):
+        try:
+            session = Session(device._library, device._library.mkrt_open_session_from_memory(
+                device._open(), manifest, len(manifest), plan, len(plan), None, 0, os.fsencode(checkpoint)), device, kernel)
+        except Error as e:
+            raise named(e, device.name, checkpoint) from None
+    return Loaded(device, session, checkpoint, json.loads(manifest))

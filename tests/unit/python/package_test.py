@@ -2,6 +2,7 @@
 Usage: package_test.py ROOT BUILD
 """
 import doctest
+import gc
 import importlib
 import json
 import os
@@ -25,6 +26,22 @@ EXPECTED = json.loads((LLAMA / "expected.json").read_text())
 
 def command(*words):
     return subprocess.run([BUILD / "mkc", *map(str, words)], check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def held():
+    """Threads and open files of this process."""
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+def make_a_scale_infinite(file):
+    """Breaks a quantised checkpoint in a way that only the opening of a session sees."""
+    data = bytearray(file.read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    [scale, *_] = (of for name, of in header.items() if name.endswith("weight_scale"))
+    begin = 8 + size + scale["data_offsets"][0]
+    data[begin:begin + 2] = b"\x80\x7f"  # infinity of bf16
+    file.write_bytes(data)
 
 
 class PackageTest(unittest.TestCase):
@@ -139,6 +156,43 @@ class PackageTest(unittest.TestCase):
                 mkc.load(LLAMA, device, context=-3)
         with self.assertRaisesRegex(mkc.Error, "has its own weights, found checkpoint='x'"):
             mkc.load(LLAMA, checkpoint="x")
+
+    def test_a_load_that_fails_leaves_no_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy, artefact = Path(folder) / "model", Path(folder) / "model.so"
+            command("quantize", FIXTURES / "llama", "--format", "fp8", "-o", copy)
+            command("compile", copy, "--target", "x86-64", "-o", artefact)
+            make_a_scale_infinite(copy / "model.safetensors")
+            mkc.load(LLAMA, "emulator", context=32).close()  # libmkc stays loaded
+            before = held()
+            for error, path, arguments in ((mkc.CheckpointError, copy, {"device": "cpu"}), (mkc.CheckpointError, copy, {"device": "emulator"}),
+                                           (mkc.CheckpointError, artefact, {"checkpoint": copy}), (mkc.CompileError, LLAMA, {"device": "cpu", "context": -3})):
+                with self.subTest(path=path, **arguments):
+                    with self.assertRaises(error):
+                        mkc.load(path, **arguments)
+                    self.assertEqual(held(), before)
+
+    def test_a_model_that_is_dropped_is_closed_with_the_last_user_of_its_session(self):
+        prompt, ids = EXPECTED["prompt_ids"], EXPECTED["new_ids"]
+        for device in ("cpu", "emulator"):
+            with self.subTest(device):
+                mkc.load(LLAMA, device, context=96).close()
+                before = held()
+                model = mkc.load(LLAMA, device, context=96)
+                session = model.session
+                del model
+                gc.collect()
+                self.assertEqual([session.step(prompt), session.step(ids[:1])], ids[:2])
+                session.rewind()
+                engine = session.engine()
+                del session
+                gc.collect()
+                engine.submit(prompt, 4)
+                self.assertEqual([outcome.tokens for outcome in engine.run()], [ids[:4]])
+                engine.close()
+                del engine
+                gc.collect()
+                self.assertEqual(held(), before)
 
     def test_a_library_of_another_version_is_refused(self):
         _native.checked.cache_clear()
