@@ -5,6 +5,7 @@ import ctypes
 import os
 from typing import Any, Iterable
 
+from ._arrays import ids_of
 from ._native import compiler, compiler_error
 from .errors import Error, TokenizerError
 
@@ -31,7 +32,7 @@ class Tokenizer:
             room = count.value
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
-        """Returns the text of ids. special: with special tokens. An id without a token is "<id>"."""
+        """Returns the text of ids. special: with special tokens. An id without a token is "<id>". Errors: DtypeError."""
         text = TextStream(self, special)
         return text.add(*ids) + text.finish()
 
@@ -58,7 +59,7 @@ class TextStream:
 
     def _put(self, ids: Any) -> str:
         size = ctypes.c_size_t()
-        text = compiler().mkc_add_ids(self._handle, (ctypes.c_int32 * len(ids))(*ids), len(ids), ctypes.byref(size))
+        text = compiler().mkc_add_ids(self._handle, ids_of("ids", ids), len(ids), ctypes.byref(size))
         if text is None:
             raise Error(compiler_error())
         return ctypes.string_at(text, size.value).decode()

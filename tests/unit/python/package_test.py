@@ -111,6 +111,8 @@ class PackageTest(unittest.TestCase):
             self.assertGreater(len(pieces), 15)
             text = mkc.TextStream(model.tokenizer)
             self.assertEqual(text.add(*model.encode("a\0b é", special=False)) + text.finish(), "a\0b é")
+            with self.assertRaisesRegex(mkc.DtypeError, "^ids: error: entry 1 is 4294967301, expected an integer of 32 bits$"):
+                model.tokenizer.decode([5, (1 << 32) + 5])
 
     def test_artefacts_need_their_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -232,9 +234,26 @@ class PackageTest(unittest.TestCase):
                                   ("^integers: error: found 4294967301, expected -2147483648 to 2147483647$",
                                    lambda: model.session.sample([(1 << 32) + 5])),
                                   ("^position: error: found 4294967296, ", lambda: model.session.rewind(1 << 32)),
-                                  ("^pages: error: found 4294967297, ", lambda: model.session.make_cache(16, (1 << 32) + 1))):
+                                  ("^pages: error: found 4294967297, ", lambda: model.session.make_cache(16, (1 << 32) + 1)),
+                                  ("^form: error: found 4294967296, ", lambda: model.session.make_cache(16, 4, 1 << 32)),
+                                  ("^stream: error: found 18446744073709551621, ", lambda: model.session.set_stream((1 << 64) + 5)),
+                                  ("^logprobs: error: found -1, expected 0 to 4294967295$", lambda: model.session.sample([1], logprobs=-1)),
+                                  ("^logprobs: error: found 4294967296, ", lambda: model.session.sample([1], logprobs=(1 << 32) - 1)),
+                                  ("^logprobs: error: found 4294967296, ", lambda: model.session.sample([1], logprobs=1 << 32)),
+                                  ("^biases: error: found 4294967297, ", lambda: model.session.sample([1], biases={(1 << 32) + 1: (1, 0)})),
+                                  ("^strides: error: found -1, ", lambda: model.session.use_cache(16, 4, (-1, 0, 0), [0])),
+                                  ("^base: error: found 18446744073709551616, ", lambda: model.session.use_cache(16, 4, (1, 1, 1), [1 << 64])),
+                                  ("^ordinal: error: found 4294967296, ", lambda: mkc.mkrt.Device(1 << 32, BUILD / "libmkrt.so"))):
                 with self.subTest(pattern), self.assertRaisesRegex(mkc.Error, pattern):
                     call()
+            with model.session.engine() as engine:
+                id = engine.submit([1, 2], 2)
+                for pattern, call in (("^id: error: found 18446744073709551616, ", lambda: engine.cancel((1 << 64) + id)),
+                                      ("^logprobs: error: found -1, ", lambda: engine.submit([1], logprobs=-1)),
+                                      ("^logit_bias: error: found 4294967297, ", lambda: engine.submit([1], logit_bias={(1 << 32) + 1: 1}))):
+                    with self.subTest(pattern), self.assertRaisesRegex(mkc.Error, pattern):
+                        call()
+                self.assertEqual([outcome.reason for outcome in engine.run()], [mkc.mkrt.Reason.LENGTH])
 
     def test_words_of_any_kind_are_errors_of_the_package(self):
         for path in ("--help", "none\udcff"):

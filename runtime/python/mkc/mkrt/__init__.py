@@ -9,10 +9,10 @@ An artefact is a cubin for a GPU, or a shared object for a processor, which mkrt
 Needs libmkrt.so in this folder or beside it, where the loader looks, or at MKRT_LIBRARY; numpy for logits. Failures are mkrt.Error.
 """
 import os
-from ctypes import c_void_p
+from ctypes import c_int32, c_uint64, c_void_p
 
 from ._engine import Engine, Outcome, Progress, Reason, Stats
-from ._library import HND, NHD, PACKED, Error, Logprob, Sampling, Status, _Handle, _load
+from ._library import HND, NHD, PACKED, Error, Logprob, Sampling, Status, _fits, _Handle, _load
 from ._session import Session
 
 
@@ -21,7 +21,7 @@ class Device(_Handle):
 
     def __init__(self, ordinal=0, library=None):
         library = _load(library)
-        super().__init__(library, library.mkrt_open_cuda(ordinal))
+        super().__init__(library, library.mkrt_open_cuda(_fits("ordinal", ordinal, c_int32)))
 
     @classmethod
     def processor(cls, library=None):
@@ -43,9 +43,9 @@ class Device(_Handle):
         self = cls.__new__(cls)
         library = _load(library)
         if isinstance(kernel, int):
-            handle = library.mkrt_open_emulator(kernel, pack, seed)
+            handle = library.mkrt_open_emulator(kernel, pack, _fits("seed", seed, c_uint64))
         else:
-            handle = library.mkrt_open_emulator_kernels((c_void_p * len(kernel))(*kernel), len(kernel), pack, seed)
+            handle = library.mkrt_open_emulator_kernels((c_void_p * len(kernel))(*kernel), len(kernel), pack, _fits("seed", seed, c_uint64))
         _Handle.__init__(self, library, handle)
         return self
 

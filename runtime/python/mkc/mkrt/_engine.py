@@ -2,10 +2,10 @@
 import collections
 import ctypes
 import enum
-from ctypes import byref, c_uint64
+from ctypes import byref, c_int32, c_uint64
 
-from ._library import (Error, Sampling, _Handle, _LogitBias, _Logprobs, _Outcome, _Progress, _Request, _Stats, _ints,
-                       _logprobs_list)
+from ._library import (Error, _fits, _Handle, _ints, _LogitBias, _Logprobs, _logprobs_list, _Outcome, _Progress, _Request,
+                       _sampling_of, _Stats)
 
 
 class Reason(enum.IntEnum):
@@ -39,10 +39,9 @@ class Engine(_Handle):
         An Error with Status.FULL means that the request can be submitted again later. A prompt with more tokens than the
         context is an Error, too.
         """
-        sampling, prompt, stops = Sampling(**sampling), _ints(prompt), _ints(stop)
-        if logprobs is not None:
-            sampling.logprobs = 1 + logprobs
-        biases, only = list((logit_bias or {}).items()), _ints(allowed or ())
+        sampling, prompt, stops = _sampling_of(sampling, logprobs), _ints(prompt), _ints(stop)
+        biases = [(_fits("logit_bias", token, c_int32), value) for token, value in (logit_bias or {}).items()]
+        only = _ints(allowed or ())
         request = _Request(prompt_count=len(prompt), prompt=prompt, sampling=ctypes.pointer(sampling), stop_ids=stops,
                            logit_bias=(_LogitBias * len(biases))(*biases), allowed_ids=only, stop_count=len(stops),
                            bias_count=len(biases), allowed_count=len(only), max_new_tokens=max_new_tokens,
@@ -56,7 +55,7 @@ class Engine(_Handle):
 
     def cancel(self, id):
         """Ends a request; its outcome has the tokens so far. An id of no unfinished request is an Error."""
-        self._check(self._library.mkrt_cancel(self._open(), id))
+        self._check(self._library.mkrt_cancel(self._open(), _fits("id", id, c_uint64)))
 
     def advance(self):
         """Runs one launch for the requests that have arrived. An error ends all requests and every later one."""

@@ -95,6 +95,11 @@ class Sampling(_Sized):
         super().__init__(**{"repetition_penalty": 1, "top_p": 1, **fields})
 
 
+def _sampling_of(fields, logprobs):
+    """Returns a Sampling with the given number of likeliest tokens, or None, beside other fields."""
+    return Sampling(**fields) if logprobs is None else Sampling(**fields, logprobs=1 + _fits("logprobs", logprobs))
+
+
 class _Logprobs(ctypes.Structure):
     _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP), ("rank", c_uint32)]
 

@@ -4,8 +4,8 @@ import ctypes
 from ctypes import byref, c_float, c_int32, c_uint32, c_uint64
 
 from ._engine import Engine
-from ._library import (NHD, Error, Sampling, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list,
-                       _Samples)
+from ._library import (NHD, Error, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list, _Samples,
+                       _sampling_of)
 
 _MAX_STEPS = 4096  # most samples of a launch
 
@@ -86,16 +86,14 @@ class Session(_Handle):
         return words
 
     def _samples(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}, biases=None, allowed=None):
-        sampling = Sampling(**sampling)
-        if logprobs is not None:
-            sampling.logprobs = 1 + logprobs
+        sampling = _sampling_of(sampling, logprobs)
         samples = _Samples(sampling=ctypes.pointer(sampling), limit=limit, stop_count=len(stop))
         if sampling.repetition_penalty != 1:
             samples.seen = self._id_set(seen)
         if allowed is not None:
             samples.allowed = self._id_set(allowed)
         if biases:
-            samples.biases = (_Bias * len(biases))(*((token, *of) for token, of in sorted(biases.items())))
+            samples.biases = (_Bias * len(biases))(*((_fits("biases", token), *of) for token, of in sorted(biases.items())))
             samples.bias_count = len(biases)
         samples.stop_ids, samples.ids = _ints(stop), (c_int32 * max(1, limit))()
         samples.logprobs, samples.logprobs_size = (_Logprobs * max(1, limit))(), ctypes.sizeof(_Logprobs)
@@ -118,7 +116,8 @@ class Session(_Handle):
 
     def make_cache(self, page_size, pages, form=NHD):
         """Makes another cache that the session owns, and forgets the old one."""
-        self._check(self._library.mkrt_make_cache(self._open(), _fits("page_size", page_size), _fits("pages", pages), form))
+        self._check(self._library.mkrt_make_cache(self._open(), _fits("page_size", page_size), _fits("pages", pages),
+                                                  _fits("form", form, c_int32)))
 
     def use_cache(self, page_size, pages, strides, base):
         """Takes the caller's cache where it lies.
@@ -126,8 +125,10 @@ class Session(_Handle):
         strides: (page, position, head) in bytes.
         base: the device address of each cache, layer by layer, keys before values (a torch tensor's data_ptr()).
         """
-        self._check(self._library.mkrt_use_cache(self._open(), page_size, pages, *strides,
-                                                 (c_uint64 * len(base))(*base), len(base)))
+        numbers = [_fits("strides", stride, c_uint64) for stride in strides]
+        addresses = (c_uint64 * len(base))(*(_fits("base", address, c_uint64) for address in base))
+        self._check(self._library.mkrt_use_cache(self._open(), _fits("page_size", page_size), _fits("pages", pages), *numbers,
+                                                 addresses, len(base)))
 
     def use_scales(self, scales):
         """Sets the scales of an e4m3 cache in place of the checkpoint's: a number for each head of each cache."""
@@ -186,7 +187,7 @@ class Session(_Handle):
     def set_stream(self, stream):
         """Sets the stream of all later steps: a CUstream by its number (a torch stream's cuda_stream), or 0 for the
         default one."""
-        self._check(self._library.mkrt_set_stream(self._open(), stream))
+        self._check(self._library.mkrt_set_stream(self._open(), _fits("stream", stream, c_uint64)))
 
     def set_timeout(self, milliseconds):
         """Sets the time after which a wait inside the kernel is a fault. 0 sets no limit."""
