@@ -1,6 +1,7 @@
 """These tests use Python's package mkc with the libraries of a build. They need no other package.
 Usage: package_test.py ROOT BUILD
 """
+import collections
 import doctest
 import gc
 import importlib
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -254,6 +256,34 @@ class PackageTest(unittest.TestCase):
                     with self.subTest(pattern), self.assertRaisesRegex(mkc.Error, pattern):
                         call()
                 self.assertEqual([outcome.reason for outcome in engine.run()], [mkc.mkrt.Reason.LENGTH])
+
+    def test_numbers_of_a_busy_session_are_errors(self):
+        with mkc.load(LLAMA, "emulator", context=32) as model:
+            session, busy = model.session, collections.Counter()
+            self.assertEqual(session.position, 0)
+            session.step([1])
+            pages, address = session.pages, session.logits_address
+
+            def steps():
+                while fed[0] < 6:
+                    try:
+                        session.step([1])
+                        fed[0] += 1
+                    except mkc.Error as e:  # the other thread asks for a number
+                        self.assertEqual(e.status, mkc.mkrt.Status.BUSY)
+
+            fed = [1]
+            thread = threading.Thread(target=steps)
+            thread.start()
+            while thread.is_alive():
+                for name, values in (("position", range(1, 7)), ("pages", (pages,)), ("logits_address", (address,))):
+                    try:
+                        self.assertIn(getattr(session, name), values)
+                    except mkc.Error as e:
+                        self.assertEqual(e.status, mkc.mkrt.Status.BUSY)
+                        busy[name] += 1
+            thread.join()
+            self.assertEqual((session.position, session.pages, len(busy)), (6, pages, 3))
 
     def test_words_of_any_kind_are_errors_of_the_package(self):
         for path in ("--help", "none\udcff"):

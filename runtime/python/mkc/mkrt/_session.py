@@ -32,10 +32,19 @@ class Session(_Handle):
 
     @property
     def position(self):
+        """How many tokens were fed so far. Errors: a call of another thread is under way."""
         position = self._library.mkrt_position(self._open())
-        if position == 0:
-            self._check(self._library.mkrt_error_status())
+        self._check(position == 0 and self._library.mkrt_error_status())
         return position
+
+    def _number(self, function):
+        """Returns the number of a function whose failure is 0. Errors: the call failed."""
+        library, handle = self._library, self._open()
+        library.mkrt_rewind(None, 0)  # leaves an error that no failure of the function has
+        before = library.mkrt_error()
+        number = function(handle)
+        self._check(number == 0 and library.mkrt_error() != before)
+        return number
 
     def rewind(self, position=0):
         """Forgets what was fed at `position` and behind it."""
@@ -106,8 +115,8 @@ class Session(_Handle):
 
     @property
     def pages(self):
-        """The number of pages of the cache, and of the positions of each."""
-        return self._library.mkrt_pages(self._open()), self._library.mkrt_page_size(self._open())
+        """The number of pages of the cache, and of the positions of each. Errors: a call of another thread is under way."""
+        return self._number(self._library.mkrt_pages), self._number(self._library.mkrt_page_size)
 
     @property
     def caches(self):
@@ -240,8 +249,9 @@ class Session(_Handle):
 
     @property
     def logits_address(self):
-        """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream."""
-        return self._library.mkrt_logits(self._open())
+        """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream. Errors: a call of
+        another thread is under way."""
+        return self._number(self._library.mkrt_logits)
 
     def _samples_of(self, requests, limit, stop, sampling, samples):
         if samples is None:
