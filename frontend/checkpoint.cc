@@ -50,6 +50,23 @@ bool same_content(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
+// Returns what is missing beside the codes of a matrix that the config says is there, or "".
+std::string missing_beside(const Quantization& asked, const mkrt::StoredMatrix& stored,
+                           const std::string& weight, int64_t cols) {
+  const bool integers = mkrt::weight_format(stored.type).code == mkrt::CodeType::kInteger;
+  const auto missing = [&](const std::string& tensor, const char* reason) {
+    return fmt::format("missing tensor \"{}\" beside \"{}\", expected one because {}", tensor, stored.codes,
+                       reason);
+  };
+  if (integers && asked.asymmetric && stored.zeros.empty())
+    return missing(weight + "_zero_point", "the config says that weights are not symmetric");
+  const bool groups =
+      stored.order == mkrt::CodeOrder::kColumns && stored.scale_cols < static_cast<uint64_t>(cols);
+  if (groups && asked.reordered && stored.column_group.empty())
+    return missing(stored.codes.substr(0, stored.codes.rfind('.') + 1) + "g_idx", "desc_act is true");
+  return "";
+}
+
 }  // namespace
 
 Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, const Family& family,
@@ -150,6 +167,8 @@ Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
   if (mkrt::find_view(name) && codes.shape[0] != stack)
     return error_at({codes.file}, fmt::format("tensor \"{}\" has shape [{}], expected {} experts", codes.name,
                                               fmt::join(codes.shape, ", "), stack));
+  const std::string missing = missing_beside(*quantized_, *stored, name, shape[1]);
+  if (!missing.empty()) return error_at({codes.file}, missing);
   for (const std::string& tensor :
        {stored->codes, stored->scales, stored->factor, stored->zeros, stored->column_group})
     mark_used(tensor);

@@ -147,9 +147,11 @@ Result<GenerationDefaults> read_generation(const std::string& directory, const D
   if (generation) {
     MKC_TRY(ids, token_ids(*generation, "eos_token_id"));
     add_once(defaults.end_ids, ids);
-    MKC_TRY_STATUS(read_sampling(*generation, defaults));
-    defaults.unread = unread_settings(*generation, defaults.temperature > 0);
   }
+  const Document& settings = generation ? *generation : config;
+  MKC_TRY_STATUS(read_sampling(settings, defaults));
+  defaults.settings_path = settings.source.path;
+  defaults.unread = unread_settings(settings, defaults.temperature > 0);
   MKC_TRY(of_config, token_ids(config, "eos_token_id"));
   add_once(defaults.end_ids, of_config);
   MKC_TRY(tokenizer, read_optional_json(directory + "/tokenizer_config.json"));

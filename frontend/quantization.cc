@@ -57,6 +57,14 @@ Status expect_all(const Document& config, const std::vector<Expected>& keys) {
   return {};
 }
 
+// Expects null or an empty map at the key, for settings that change the computation.
+Status expect_nothing(const Document& config, const std::string& key) {
+  const Node value = config_value(config, key);
+  if (value.is(Node::Kind::kNull) || (value.is(Node::Kind::kMap) && value.keys.empty())) return {};
+  return config.error(value.place,
+                      fmt::format("{} is {}, expected null or an empty map", key, describe(value)));
+}
+
 Node block_node() {
   return list_node({mkrt::kScaleBlock, mkrt::kScaleBlock});
 }
@@ -65,6 +73,10 @@ std::vector<Node> int_nodes(const std::vector<int64_t>& values) {
   std::vector<Node> nodes;
   for (const int64_t value : values) nodes.push_back(int_node(value));
   return nodes;
+}
+
+std::vector<Node> boolean_nodes() {
+  return {bool_node(true), bool_node(false), null_node()};
 }
 
 // Formats of compressed-tensors whose codes are 4-bit floats, and the columns that share a scale.
@@ -82,17 +94,19 @@ std::vector<Expected> group_of(const std::string& group, const std::string& form
   const bool integers = format == "pack-quantized";
   const auto* float4 = std::ranges::find(kFloat4, format, &Float4::format);
   const bool floats4 = float4 != std::end(kFloat4);
-  std::vector<Expected> keys{{weights + "num_bits", int_nodes(integers  ? std::vector<int64_t>{4, 8}
-                                                              : floats4 ? std::vector<int64_t>{4}
-                                                                        : std::vector<int64_t>{8})},
-                             {weights + "type", {string_node(integers ? "int" : "float")}},
-                             {group + ".output_activations", {null_node()}}};
+  std::vector<Expected> keys{
+      {weights + "num_bits", int_nodes(integers  ? std::vector<int64_t>{4, 8}
+                                       : floats4 ? std::vector<int64_t>{4}
+                                                 : std::vector<int64_t>{8})},
+      {weights + "type", {string_node(integers ? "int" : "float")}},
+      {weights + "actorder", {null_node(), string_node("static"), string_node("weight")}},
+      {group + ".output_activations", {null_node()}}};
   const auto add = [&](const std::string& key, std::vector<Node> allowed) {
     keys.push_back({key, std::move(allowed)});
   };
   if (integers) {
     add(weights + "strategy", string_nodes({"group", "channel"}));
-    add(weights + "actorder", {null_node(), string_node("static"), string_node("weight")});
+    add(weights + "symmetric", boolean_nodes());
     add(group + ".input_activations", {null_node()});
     return keys;
   }
@@ -115,6 +129,8 @@ Status check_compressed_tensors(const Document& config, const std::string& at) {
   std::vector<Node> of_config = formats;
   of_config.push_back(string_node("mixed-precision"));
   MKC_TRY_STATUS(expect(config, {at + "format", of_config}));
+  MKC_TRY_STATUS(expect_nothing(config, at + "transform_config"));  // rotations of activations
+  MKC_TRY_STATUS(expect(config, {at + "sparsity_config.format", {null_node(), string_node("dense")}}));
   const Node groups = config_value(config, at + "config_groups");
   if (!groups.is(Node::Kind::kMap) || groups.keys.empty())
     return config.error(groups.place.line != 0 ? groups.place : config_value(config, kConfig).place,
@@ -130,10 +146,6 @@ Status check_compressed_tensors(const Document& config, const std::string& at) {
   return {};
 }
 
-std::vector<Node> boolean_nodes() {
-  return {bool_node(true), bool_node(false), null_node()};
-}
-
 // Method is a `quant_method` with the values of its keys.
 struct Method {
   const char* name;
@@ -146,14 +158,17 @@ std::vector<Method> methods(const std::string& at) {
   return {{"fp8",
            {{at + "fmt", {string_node("e4m3"), null_node()}},
             {at + "weight_block_size", {block_node(), null_node()}},
+            {at + "activation_scheme", {null_node(), string_node("dynamic"), string_node("static")}},
             {at + "scale_fmt", {null_node(), string_node("float"), string_node("ue8m0")}}}},
           {"gptq",
            {{at + "bits", int_nodes({4, 8})},
             {at + "sym", boolean_nodes()},
-            {at + "checkpoint_format", {string_node("gptq"), string_node("gptq_v2"), null_node()}}}},
+            {at + "checkpoint_format", {string_node("gptq"), string_node("gptq_v2"), null_node()}},
+            {at + "format", {string_node("gptq"), string_node("gptq_v2"), null_node()}}}},
           {"awq",
            {{at + "bits", {int_node(4)}},
             {at + "version", {string_node("gemm"), string_node("GEMM"), null_node()}},
+            {at + "format", {string_node("gemm"), string_node("GEMM"), null_node()}},
             {at + "zero_point", boolean_nodes()}}},
           {"auto-round",
            {{at + "bits", int_nodes({4, 8})},
@@ -163,6 +178,23 @@ std::vector<Method> methods(const std::string& at) {
              {string_node("auto_round:auto_gptq"), string_node("auto_round:auto_awq"), null_node()}}}},
           {"mxfp4", {}},
           {"modelopt", {{at + "quant_algo", string_nodes({"NVFP4", "FP8"})}}}};
+}
+
+// GPTQ's format is under two keys, `checkpoint_format` in older files. Errors: the two differ.
+Status check_gptq_format(const Document& config, const std::string& at) {
+  const Node older = config_value(config, at + "checkpoint_format"),
+             newer = config_value(config, at + "format");
+  if (older.is(Node::Kind::kNull) || newer.is(Node::Kind::kNull) || older == newer) return {};
+  return config.error(newer.place, fmt::format("{} is {}, but {} is {}, expected the same", newer.path,
+                                               describe(newer), older.path, describe(older)));
+}
+
+// Files of llm-awq have another order of codes, and say so by `backend` alone.
+Status check_awq_backend(const Document& config, const std::string& at) {
+  const Node backend = config_value(config, at + "backend");
+  if (backend != string_node("llm-awq")) return {};
+  return config.error(backend.place, fmt::format("{} is {}, expected another: codes of llm-awq are not read",
+                                                 backend.path, describe(backend)));
 }
 
 // Returns the values of AutoRound's keys where it wrote 8-bit floats, which are those of the method fp8.
@@ -196,6 +228,21 @@ bool groups_ask_for_fp8(const Document& config, const std::string& at) {
     some = true;
   }
   return some;
+}
+
+// Takes what the groups with integers say of zero points, where all say the same. A group is symmetric where
+// it does not say (compressed_tensors/quantization/quant_args.py).
+void read_symmetry(const Document& config, const std::string& at, Quantization& to) {
+  size_t symmetric = 0, asymmetric = 0;
+  for (const std::string& name : config_value(config, at + "config_groups").keys) {
+    const std::string group = at + "config_groups." + name;
+    const Node own = config_value(config, group + ".format"),
+               format = own.is(Node::Kind::kNull) ? config_value(config, at + "format") : own;
+    if (format != string_node("pack-quantized")) continue;
+    ++(config_value(config, group + ".weights.symmetric") == bool_node(false) ? asymmetric : symmetric);
+  }
+  to.symmetric = symmetric > 0 && asymmetric == 0;
+  to.asymmetric = asymmetric > 0 && symmetric == 0;
 }
 
 // Tells whether the config asks for activations of 8-bit floats.
@@ -232,8 +279,15 @@ Result<std::optional<Quantization>> read_quantization(const Document& config, co
   if (floats) MKC_TRY_STATUS(expect_all(config, auto_round_floats(at)));
   for (const Method& method : methods(at))
     if (name.string == method.name && !floats) MKC_TRY_STATUS(expect_all(config, method.keys));
+  if (name == string_node("auto-round"))
+    for (const char* rotations : {"rotation_config", "hadamard_config"})
+      MKC_TRY_STATUS(expect_nothing(config, at + rotations));
+  if (name == string_node("gptq")) MKC_TRY_STATUS(check_gptq_format(config, at));
+  if (name == string_node("awq")) MKC_TRY_STATUS(check_awq_backend(config, at));
   Quantization quantization;
   quantization.symmetric = config_value(config, at + "sym") == bool_node(true);
+  quantization.reordered = config_value(config, at + "desc_act") == bool_node(true);
+  if (name == names[0]) read_symmetry(config, at, quantization);
   quantization.fp8_activations = asks_for_fp8(config, at, name.string);
   return std::optional(quantization);
 }

@@ -13,7 +13,9 @@ namespace mkc {
 struct Quantization {
   // The config asks for activations of 8-bit floats wherever weights are 8-bit floats.
   bool fp8_activations = false;
-  bool symmetric = false;  // the zero points of integers are all in the middle of the codes
+  bool symmetric = false;   // the zero points of integers are all in the middle of the codes
+  bool asymmetric = false;  // all integers of compressed-tensors have zero points
+  bool reordered = false;   // desc_act: the config says that g_idx has the group of each column
 };
 
 // Reads `quantization_config`, or else the `quantization` of hf_quant_config.json in the directory. Returns

@@ -54,9 +54,9 @@ struct Parameters {
   // that differ.
   Result<double> original_context() const {
     const std::string key = "original_max_position_embeddings";
-    const Node* inside = find_value(key);
+    const Node* inside = find(map, key);
     const Node* outside = find(scope.config->root, key);
-    if (outside && outside->is(Kind::kNull)) outside = nullptr;
+    if (inside && inside->is(Kind::kNull)) return wrong(key, *inside, "a float");
     if (inside && outside && *inside != *outside)
       return scope.config->error(
           outside->place, fmt::format("{} is {}, but {}.{} is {}", key, describe(*outside), map.path, key,
@@ -84,10 +84,10 @@ Result<Parameters> parameters_of(const RopeDecl& rope, const Scope& scope) {
   return scope.config->error(map.place, fmt::format("{} is {}, expected a map", map.path, describe(map)));
 }
 
-// Returns the name of the RoPE type. Errors: an unknown type, keys that the type does not have.
+// Returns the name of the RoPE type. Errors: null, an unknown type, keys that the type does not have.
 Result<std::string> rope_type_of(const Parameters& p) {
   const std::string key = find(p.map, "rope_type") ? "rope_type" : "type";
-  const Node* node = p.find_value(key);
+  const Node* node = find(p.map, key);
   const std::string type = node && node->is(Kind::kString) ? node->string : "default";
   std::vector<std::string> keys = {"rope_type", "type", "rope_theta", "partial_rotary_factor",
                                    "original_max_position_embeddings"};
@@ -156,8 +156,20 @@ Result<double> scale_yarn(const Parameters& p, double theta, std::vector<double>
   return p.positive("attention_factor", derived);
 }
 
-Result<double> theta_of(const RopeDecl& rope, const Scope& scope) {
+// Checks the config's theta, for which a family's file may have a default. A theta of null is not left out.
+Status check_theta_key(const Parameters& p) {
+  const std::string key = "rope_theta";
+  if (const Node* inside = find(p.map, key))
+    return inside->is(Kind::kNull) ? Status(p.wrong(key, *inside, "a float")) : Status();
+  const Node* outside = find(p.scope.config->root, key);
+  if (!outside || !outside->is(Kind::kNull)) return {};
+  return p.scope.config->error(outside->place, key + " is null, expected a float");
+}
+
+Result<double> theta_of(const RopeDecl& rope, const Scope& scope, const std::string& type) {
   MKC_TRY(value, bind_param({"theta", Kind::kFloat, rope.theta, {}, {}, rope.theta.place}, scope));
+  if (type == "yarn" && value.number() == 1)  // its logarithm is a divisor
+    return value_error(scope, value, rope.theta.place, "theta", "is 1, expected another value for yarn");
   if (value.number() > 0 && std::isfinite(value.number())) return value.number();
   return value_error(scope, value, rope.theta.place, "theta",
                      fmt::format("is {}, expected more than 0", describe(value)));
@@ -172,12 +184,13 @@ Result<RopeValues> rope_values(const RopeDecl& rope, const Scope& scope) {
     return value_error(scope, value, rope.place, "rope dim",
                        fmt::format("is {}, expected a positive even number", dim));
   }
-  MKC_TRY(theta, theta_of(rope, scope));
+  MKC_TRY(parameters, parameters_of(rope, scope));
+  MKC_TRY(type, rope_type_of(parameters));
+  MKC_TRY_STATUS(check_theta_key(parameters));
+  MKC_TRY(theta, theta_of(rope, scope, type));
   RopeValues values;
   for (int64_t i = 0; i < dim / 2; ++i)
     values.inv_freq.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim)));
-  MKC_TRY(parameters, parameters_of(rope, scope));
-  MKC_TRY(type, rope_type_of(parameters));
   if (type == "linear") {
     MKC_TRY(factor, parameters.positive("factor"));
     for (double& frequency : values.inv_freq) frequency /= factor;

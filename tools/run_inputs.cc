@@ -75,9 +75,8 @@ Result<GenerationDefaults> read_defaults(const std::string& directory) {
   MKC_TRY(config, parse_json(std::move(source)));
   Result<GenerationDefaults> defaults = read_generation(directory, config);
   if (defaults.ok() && !defaults.value().unread.empty())
-    print_err(
-        "{}/generation_config.json: warning: not read are {}: tokens may differ from those of transformers\n",
-        directory, fmt::join(defaults.value().unread, ", "));
+    print_err("{}: warning: not read are {}: tokens may differ from those of transformers\n",
+              defaults.value().settings_path, fmt::join(defaults.value().unread, ", "));
   return defaults;
 }
 

@@ -204,6 +204,11 @@ Result<Checkpoint> open_checkpoint(const std::string& directory) {
   const bool has_single = !is_absent(single), has_sharded = !is_absent(sharded);
   if (const std::string other = foreign_weights(directory); !has_single && !has_sharded && !other.empty())
     return Error{fmt::format("{}: error: has no model.safetensors, but {}", directory, other)};
+  if (!is_absent(directory + "/adapter_config.json"))  // transformers adds the adapter to the model
+    return Error{
+        fmt::format("{}: error: has adapter_config.json, an adapter, which is not read: merge it into "
+                    "its base model, or move it to another directory",
+                    directory)};
   if (has_single || !has_sharded) {
     if (Status added = add_file(checkpoint, single); !added.ok()) return added.error();
     if (Status sorted = sort_by_name(checkpoint.tensors); !sorted.ok()) return sorted.error();

@@ -35,6 +35,7 @@ struct Checkpoint {
 //
 // Errors name file and tensor:
 // - a file that is missing or unreadable
+// - an adapter beside the weights (adapter_config.json)
 // - a header that is truncated, too large, no JSON, or has other keys
 // - an unknown dtype
 // - a size that overflows, or differs from that of shape and dtype

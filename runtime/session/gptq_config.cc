@@ -16,8 +16,12 @@ Result<uint32_t> gptq_zero_offset(const Checkpoint& checkpoint) {
   const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
   const Result<nlohmann::json> config = parse_json_text(text, file.path);
   if (!config.ok()) return config.error();
-  static const nlohmann::json::json_pointer kFormat("/quantization_config/checkpoint_format");
-  return config.value().value(kFormat, nlohmann::json()) == "gptq_v2" ? 0u : 1u;
+  // transformers 5.23 writes and reads both keys. The older one goes first.
+  for (const char* key : {"/quantization_config/checkpoint_format", "/quantization_config/format"}) {
+    const nlohmann::json format = config.value().value(nlohmann::json::json_pointer(key), nlohmann::json());
+    if (!format.is_null()) return format == "gptq_v2" ? 0u : 1u;
+  }
+  return 1u;
 }
 
 }  // namespace mkrt

@@ -101,6 +101,16 @@ class DefaultsTest(Command):
             self.assertEqual(err.count("warning"), 1 if keys else 0, err)
             self.assertIn(said if keys else "", err)
 
+    def test_settings_of_config_json_count_without_a_generation_config(self):
+        settings = {"do_sample": True, "temperature": 0.9, "top_k": 30, "repetition_penalty": 1.25, "no_repeat_ngram_size": 3}
+        flags = ("--temperature", 0.9, "--top-k", 30, "--repetition-penalty", 1.25)
+        plain, folder = self.model(eos_token_id=[]), self.model(eos_token_id=[], **settings)
+        self.assertEqual(self.ids(folder), self.ids(plain, *flags))
+        self.assertEqual(self.mkc("run", folder, "--prompt", "x", "--json", *RUN)[2].splitlines()[0],
+                         f"{folder.name}/config.json: warning: not read are no_repeat_ngram_size: tokens may differ from those of "
+                         "transformers")
+        self.assertEqual(self.ids(self.model({}, eos_token_id=[], **settings)), self.ids(plain))
+
     def test_faulty_defaults_are_refused_at_their_place(self):
         for text, fault in (
                 ('{"eos_token_id": [1, "x"]}', '1:2: error: eos_token_id has "x", expected token ids'),

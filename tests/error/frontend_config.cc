@@ -167,6 +167,16 @@ TEST_CASE("settings of GPTQ, AWQ, AutoRound and ModelOpt that no weight format i
   CHECK(error("gptq", "\"bits\": 3") == key + "bits is 3, expected 4 or 8");
   CHECK(error("gptq", "\"bits\": 4, \"checkpoint_format\": \"marlin\"") ==
         key + "checkpoint_format is \"marlin\", expected \"gptq\" or \"gptq_v2\" or null");
+  CHECK(error("gptq", "\"bits\": 4, \"format\": \"marlin\"") ==
+        key + "format is \"marlin\", expected \"gptq\" or \"gptq_v2\" or null");
+  CHECK(
+      error("gptq", "\"bits\": 4, \"checkpoint_format\": \"gptq\", \"format\": \"gptq_v2\"") ==
+      key +
+          "format is \"gptq_v2\", but quantization_config.checkpoint_format is \"gptq\", expected the same");
+  CHECK(error("awq", "\"bits\": 4, \"format\": \"gemv\"") ==
+        key + "format is \"gemv\", expected \"gemm\" or \"GEMM\" or null");
+  CHECK(error("awq", "\"bits\": 4, \"backend\": \"llm-awq\"") ==
+        key + "backend is \"llm-awq\", expected another: codes of llm-awq are not read");
   CHECK(error("awq", "\"bits\": 8") == key + "bits is 8, expected 4");
   CHECK(error("awq", "\"bits\": 4, \"version\": \"gemv\"") ==
         key + "version is \"gemv\", expected \"gemm\" or \"GEMM\" or null");

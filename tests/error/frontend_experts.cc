@@ -63,7 +63,7 @@ TEST_CASE("absurd and mistyped values of experts are refused at their key") {
 TEST_CASE("a missing, misshapen or mistyped tensor of one expert is named") {
   CHECK(with_expert(2, [](CheckpointTensor& t) { t.name = "model.layers.0.mlp.experts.7.up_proj.weight"; }) ==
         "DIR: error: missing tensor \"model.layers.0.mlp.experts.2.up_proj.weight\" [24, 32], needed by "
-        "models/qwen3_moe.yaml:93:5, did you mean \"model.layers.0.mlp.experts.7.up_proj.weight\"?");
+        "models/qwen3_moe.yaml:96:5, did you mean \"model.layers.0.mlp.experts.7.up_proj.weight\"?");
   CHECK(
       with_expert(3, [](CheckpointTensor& t) { t.shape = {24, 31}; }) ==
       "model.safetensors: error: tensor \"model.layers.0.mlp.experts.3.up_proj.weight\" has shape [24, 31], "
@@ -83,9 +83,9 @@ TEST_CASE("a family's stacked weight has both a stack and the expert's place in 
     return headline(read_family(document.value()));
   };
   CHECK(error_of("w2.weight\", stack: experts,", "w2.weight\",") ==
-        "f.yaml:79:25: error: weight e_down has {e} without a stack");
+        "f.yaml:82:25: error: weight e_down has {e} without a stack");
   CHECK(error_of("{e}.w2.weight\"", "0.w2.weight\"") ==
-        "f.yaml:79:25: error: weight e_down has a stack without {e}");
+        "f.yaml:82:25: error: weight e_down has a stack without {e}");
 }
 
 TEST_CASE("a family's layers and sizes have bounds") {

@@ -57,6 +57,26 @@ class QuantizedTest(Command):
             t[Q + ".g_idx"][1:] = [[64], t[Q + ".g_idx"][2][:256]]
         self.tensor_says(Q + ".g_idx", "is I32 [64], expected I32 [128], the group of each column\n", "gptq", shorten)
 
+    def test_columns_in_another_order_have_groups(self):
+        def drop(t):
+            for name in [name for name in t if name.endswith(".g_idx")]:
+                t.pop(name)
+        self.says(f'/model.safetensors: error: missing tensor "{Q}.g_idx" beside "{Q}.qweight", expected one because desc_act is true\n', "gptq",
+                  drop, lambda c: c.update(desc_act=True))
+        run = ("--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 1, "--keep-weights", "no")
+        for edit, desc_act in ((drop, False), (lambda t: None, True)):
+            code, _, err = self.mkc("run", self.broken("gptq", edit, lambda c: c.update(desc_act=desc_act)), *run)
+            self.assertEqual(code, 0, err)
+
+    def test_codes_that_are_no_numbers_are_named(self):
+        def edit(t):
+            t[Q + ".weight"][2][5] = 0x7f
+            t[Q + ".weight"][2][9] = 0xff
+        code, _, err = self.mkc("run", self.broken("ct_fp8_rows", edit), "--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 1,
+                                "--keep-weights", "no")
+        self.assertEqual(code, 0, err)
+        self.assertIn(f'warning: tensor "{Q}.weight" holds 2 values that are not a number, the first at element 5\n', err)
+
     def test_scales_that_are_no_numbers_are_refused(self):
         for name, tensor, nan in (("ct_fp8_rows", Q + ".weight_scale", b"\xc0\x7f"), ("ct_fp8_blocks", Q + ".weight_scale", b"\x80\x7f"),
                                   ("ct_w4_rows", Q + ".weight_scale", b"\x80\xff"), ("gptq", Q + ".scales", b"\x00\x7c"),
@@ -130,6 +150,33 @@ class QuantizedTest(Command):
             t[Q + ".qzeros"][2][0] = 0x76
         self.tensor_says(Q + ".qzeros", "has the zero point 7 of row 0, expected 8 because the config says that weights are symmetric\n",
                          "gptq", edit)
+
+    def test_either_key_says_how_gptq_stores_zero_points(self):
+        def run(keep):
+            model = self.broken("gptq_v2", lambda t: None, lambda c: [c.pop(key) for key in ("checkpoint_format", "format") if key not in keep])
+            code, out, err = self.mkc("run", model, "--device", "cpu", "--prompt-ids", "3,1,4", "--max-new-tokens", 2, "--keep-weights", "no",
+                                      "--json", "--logprobs", 1)
+            self.assertEqual(code, 0, err)
+            return json.loads(out)["logprobs"]
+        both = run(("checkpoint_format", "format"))
+        self.assertEqual(run(("checkpoint_format",)), both)
+        self.assertEqual(run(("format",)), both)
+        self.assertNotEqual(run(()), both)
+
+    def test_zero_points_are_there_where_the_config_says_so_and_else_nowhere(self):
+        zeros = Q + ".weight_zero_point"
+
+        def weights(**keys):
+            return lambda c: c["config_groups"]["group_0"]["weights"].update(keys)
+        for config in (weights(symmetric=True), lambda c: c["config_groups"]["group_0"]["weights"].pop("symmetric")):
+            model = self.broken("ct_w4_zeros", lambda t: None, config)
+            code, _, err = self.mkc("run", model, "--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 1, "--keep-weights", "no")
+            self.assertEqual(code, 1)
+            self.assertRegex(err, r'^model/model.safetensors: error: tensor ".*weight_zero_point" has the zero point \d+ of row \d+, expected '
+                                  r"8 because the config says that weights are symmetric\n$")
+        missing = f'/model.safetensors: error: missing tensor "{zeros}" beside "{Q}.weight_packed", expected one because the config says that weights '
+        self.says(missing + "are not symmetric\n", "ct_w4_zeros", lambda t: t.pop(zeros))
+        self.says(missing + "are not symmetric\n", "ct_w4_rows", lambda t: None, weights(symmetric=False))
 
     def test_floats_of_another_kind_are_refused(self):
         def edit(t):

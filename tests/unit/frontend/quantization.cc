@@ -29,7 +29,45 @@ std::string group(const std::string& name, const std::string& format, const std:
                      weights, activations);
 }
 
+// Returns the error, without its place, for a `quantization_config`.
+std::string error_of(const std::string& keys) {
+  const Result<Document> config = parse_json({"config.json", "{\"quantization_config\": {" + keys + "}}"});
+  REQUIRE(config.ok());
+  const auto found = read_quantization(config.value(), "/nonexistent");
+  return found.ok() ? "" : found.error().message.substr(found.error().message.find("error: "));
+}
+
 }  // namespace
+
+TEST_CASE("rotations, sparse weights and unknown schemes of activations are refused") {
+  const std::string key = "error: quantization_config.",
+                    group =
+                        R"("config_groups": {"a": {"weights": {"num_bits": 8, "type": "float", "strategy": )",
+                    tensors = R"("quant_method": "compressed-tensors", "format": "float-quantized", )";
+  const auto with = [&](const std::string& keys, const std::string& weights = "") {
+    return error_of(tensors + keys + group + "\"channel\"" + weights + "}}}");
+  };
+  CHECK(with("").empty());
+  CHECK(with(R"("transform_config": {}, "sparsity_config": {}, )").empty());
+  CHECK(with(R"("transform_config": null, "sparsity_config": {"format": "dense", "ignore": []}, )").empty());
+  CHECK(with(R"("transform_config": {"config_groups": {"R1": {}}}, )") ==
+        key + "transform_config is a map, expected null or an empty map");
+  CHECK(with(R"("sparsity_config": {"format": "sparse-24-bitmask"}, )") ==
+        key + "sparsity_config.format is \"sparse-24-bitmask\", expected null or \"dense\"");
+  CHECK(with("", R"(, "actorder": "weight")").empty());
+  CHECK(with("", R"(, "actorder": "group")") ==
+        key + "config_groups.a.weights.actorder is \"group\", expected null or \"static\" or \"weight\"");
+  for (const char* good : {"\"dynamic\"", "\"static\"", "null"})
+    CHECK(error_of(fmt::format(R"("quant_method": "fp8", "activation_scheme": {})", good)).empty());
+  CHECK(error_of(R"("quant_method": "fp8", "activation_scheme": "bogus")") ==
+        key + "activation_scheme is \"bogus\", expected null or \"dynamic\" or \"static\"");
+  for (const char* rotations : {"rotation_config", "hadamard_config"}) {
+    const std::string round = fmt::format(R"("quant_method": "auto-round", "bits": 4, "{}": )", rotations);
+    CHECK(error_of(round + "{}").empty());
+    CHECK(error_of(round + R"({"block_size": 32})") ==
+          key + rotations + " is a map, expected null or an empty map");
+  }
+}
 
 TEST_CASE("groups of integers do not hide what groups of 8-bit floats ask of activations") {
   const std::string

@@ -97,20 +97,50 @@ TEST_CASE("faults of a family's default_parameters are at their place in its fil
 
 TEST_CASE("the original context may be a key of the config, and is one number") {
   const auto with = [](const nlohmann::json& inside, const nlohmann::json& outside) {
-    const nlohmann::json scaling{
-        {"type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", inside}};
-    return config_with(
-        8, {{"rope_scaling", scaling}, {"rope_theta", 10000}, {"original_max_position_embeddings", outside}});
+    nlohmann::json scaling{{"type", "yarn"}, {"factor", 4}}, keys{{"rope_theta", 10000}};
+    const char* key = "original_max_position_embeddings";
+    if (inside != "missing") scaling[key] = inside;
+    if (outside != "missing") keys[key] = outside;
+    keys["rope_scaling"] = scaling;
+    return config_with(8, keys);
   };
-  const std::vector<double> expected = rope_of(with(32, nullptr)).inv_freq;
-  CHECK(rope_of(with(nullptr, 32)).inv_freq == expected);
+  const std::vector<double> expected = rope_of(with(32, "missing")).inv_freq;
+  CHECK(rope_of(with("missing", 32)).inv_freq == expected);
   CHECK(rope_of(with(32, 32)).inv_freq == expected);
-  CHECK(rope_of(with(nullptr, nullptr)).inv_freq != expected);
+  CHECK(rope_of(with("missing", "missing")).inv_freq != expected);
   CHECK(headline(graph_of(with(32, 16)))
             .ends_with("error: original_max_position_embeddings is 16, but "
                        "rope_scaling.original_max_position_embeddings is 32"));
-  CHECK(headline(graph_of(with(nullptr, 0)))
+  CHECK(headline(graph_of(with("missing", 0)))
             .ends_with("error: original_max_position_embeddings is 0, expected more than 0"));
+  for (const nlohmann::json& outside : {nlohmann::json("missing"), nlohmann::json(32)})
+    CHECK(headline(graph_of(with(nullptr, outside)))
+              .ends_with("error: rope_scaling.original_max_position_embeddings is null, expected a float"));
+  CHECK(headline(graph_of(with("missing", nullptr)))
+            .ends_with("error: original_max_position_embeddings is null, expected a float"));
+}
+
+TEST_CASE("a theta or a type of null, and one of 1 with yarn, are refused as transformers does") {
+  const auto with = [](const nlohmann::json& parameters, const nlohmann::json& keys) {
+    nlohmann::json all = keys;
+    all["rope_parameters"] = parameters;
+    return headline(graph_of(config_with(8, all)));
+  };
+  const nlohmann::json none = nlohmann::json::object(), theta{{"rope_theta", 50}},
+                       null{{"rope_theta", nullptr}};
+  CHECK(with({{"rope_type", "default"}}, theta).empty());
+  CHECK(with({{"rope_type", "default"}, {"rope_theta", 50}}, null).empty());
+  for (const nlohmann::json& keys : {none, theta})
+    CHECK(with(null, keys).ends_with("error: rope_parameters.rope_theta is null, expected a float"));
+  CHECK(with(nullptr, null).ends_with("error: rope_theta is null, expected a float"));
+  for (const char* key : {"rope_type", "type"})
+    CHECK(with({{key, nullptr}}, theta)
+              .ends_with(std::string("error: rope_parameters.") + key +
+                         " is null, expected \"default\", \"linear\", \"dynamic\", \"llama3\" or \"yarn\""));
+  const nlohmann::json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"rope_theta", 1}};
+  CHECK(
+      with(yarn, none).ends_with("error: rope_parameters.rope_theta is 1, expected another value for yarn"));
+  CHECK(with({{"rope_theta", 1}}, none).empty());
 }
 
 TEST_CASE("a truncate of null is no bool") {

@@ -1,6 +1,7 @@
 // These tests compare sliding windows of the Qwen families with the masks that transformers makes of the same
 // config.json.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
@@ -76,6 +77,40 @@ TEST_CASE("layer_types of Mistral say which layers have the window, and contradi
             .ends_with("error: layer_types has sliding_attention, but there is no sliding_window"));
   CHECK(headline(with("3", "[\"full_attention\"]"))
             .ends_with("error: layer_types does not have an element for each of the 2 layers"));
+}
+
+TEST_CASE("a window of 0 is not the same as none") {
+  const std::string said = "error: sliding_window is 0, expected null or at least 1",
+                    window = "\"sliding_window\": ";
+  for (const std::string& config : {mistral_config(), mixtral_config()})
+    CHECK(headline(graph_of(edited(config, window + "null", window + "0"))).ends_with(said));
+  CHECK(refused("  \"use_sliding_window\": true,\n  \"sliding_window\": 0,\n").ends_with(said));
+  CHECK(refused("  \"use_sliding_window\": false,\n  \"sliding_window\": 0,\n").empty());
+  for (const char* family : {"qwen3", "qwen3_moe"}) {
+    std::ifstream file(fmt::format("{}/tests/fixtures/models/{}/config.json", MKC_SOURCE_DIR, family));
+    nlohmann::json config = nlohmann::json::parse(file);
+    config["use_sliding_window"] = true, config["sliding_window"] = 0;
+    config.erase("layer_types");
+    CHECK(headline(graph_of(config.dump(1))).ends_with(said));
+  }
+}
+
+TEST_CASE("sliding layers of gpt-oss have a window") {
+  std::ifstream file(MKC_SOURCE_DIR "/tests/fixtures/models/gpt_oss/config.json");
+  nlohmann::json config = nlohmann::json::parse(file);
+  const auto error_of = [&](const nlohmann::json& window) {
+    config["sliding_window"] = window;
+    return headline(graph_of(config.dump(1)));
+  };
+  const std::string said =
+      "error: sliding_window is null or less than 1, expected at least 1 for layers of sliding_attention";
+  for (const nlohmann::json& window : {nlohmann::json(0), nlohmann::json()})
+    CHECK(error_of(window).ends_with(said));
+  CHECK(error_of(1).empty());
+  config["layer_types"] = std::vector<std::string>(config["num_hidden_layers"], "full_attention");
+  CHECK(error_of(nullptr).empty());
+  config["layer_types"].push_back("full_attention");
+  CHECK(error_of(8).ends_with("error: layer_types does not have an element for each of the 2 layers"));
 }
 
 TEST_CASE("windows that contradict themselves or are not known are refused") {

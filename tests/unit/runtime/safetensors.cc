@@ -185,6 +185,20 @@ TEST_CASE("an index that cannot be read is refused") {
         "model.safetensors.index.json: error: not a regular file");
 }
 
+TEST_CASE("an adapter beside the weights is refused") {
+  const TempDir dir;
+  dir.write("model.safetensors", file_of(kTwo, kSixteen));
+  CHECK(open_checkpoint(dir.path).ok());
+  dir.write("adapter_config.json", "{}");
+  const Result<Checkpoint> checkpoint = open_checkpoint(dir.path);
+  REQUIRE(!checkpoint.ok());
+  CHECK(
+      checkpoint.error().message ==
+      dir.path +
+          ": error: has adapter_config.json, an adapter, which is not read: merge it into its base model, or "
+          "move it to another directory");
+}
+
 TEST_CASE("a directory without weights is refused") {
   const TempDir dir;
   const Result<Checkpoint> checkpoint = open_checkpoint(dir.path);
