@@ -61,6 +61,11 @@ typedef struct mkc_text mkc_text;
 
 /* Begins a text. A nonzero `special` keeps special tokens. */
 mkc_text* mkc_begin_text(const mkc_tokenizer* tokenizer, int special);
+/* Begins a text that goes on behind a prompt of `count` ids. The prompt's text is left out, but for a
+ * character that the prompt begins and later ids complete. Nothing is removed from the front, such as the
+ * first space of SentencePiece models, once the prompt has text. */
+mkc_text* mkc_begin_text_after(const mkc_tokenizer* tokenizer, const int32_t* prompt, size_t count,
+                               int special);
 void mkc_end_text(mkc_text* text);
 
 /* Returns the characters that ids complete, as UTF-8. A count of 0 returns the text that is left at the

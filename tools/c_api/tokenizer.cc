@@ -57,6 +57,17 @@ mkc_text* mkc_begin_text(const mkc_tokenizer* tokenizer, int special) {
       nullptr);
 }
 
+mkc_text* mkc_begin_text_after(const mkc_tokenizer* tokenizer, const int32_t* prompt, size_t count,
+                               int special) {
+  return mkc::guarded(
+      [&]() -> mkc_text* {
+        if (mkc::missing(tokenizer, "tokenizer") || (count > 0 && mkc::missing(prompt, "prompt")))
+          return nullptr;
+        return new mkc_text{mkc::text_after(tokenizer->tokenizer, {prompt, count}, special == 0), ""};
+      },
+      nullptr);
+}
+
 void mkc_end_text(mkc_text* text) {
   delete text;
 }

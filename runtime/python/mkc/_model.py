@@ -150,13 +150,13 @@ class Model:
         ...     print(girl.text, "|", boy.text, "|", model.generate([5, 17, 3], 2).ids)
          named Nora. |  named Noah. | [618, 577]
         """
-        inputs, several = _as_list(prompts)
+        several, inputs = self._inputs(prompts, special)
         done = [Completion() for _ in inputs]
-        for at, ids, ended in self._tokens(inputs, max_new_tokens, stop, special, _STEPS_PER_LAUNCH, sampling):
+        for at, ids, ended in self._tokens(inputs, max_new_tokens, stop, _STEPS_PER_LAUNCH, sampling):
             done[at].ids += ids
             if ended:
                 done[at].finish = "stop"
-        for completion, text in zip(done, self._texts(len(inputs))):
+        for completion, text in zip(done, self._texts(inputs)):
             completion.text = None if text is None else text.add(*completion.ids) + text.finish()
         return done if several else done[0]
 
@@ -170,9 +170,9 @@ class Model:
         ...     print([token.text for token in model.stream("Once there was a girl", 3)])
         [' named', ' Nora', '.']
         """
-        inputs, _ = _as_list(prompts)
-        texts = self._texts(len(inputs))
-        for at, ids, _ in self._tokens(inputs, max_new_tokens, stop, special, 1, sampling):
+        _, inputs = self._inputs(prompts, special)
+        texts = self._texts(inputs)
+        for at, ids, _ in self._tokens(inputs, max_new_tokens, stop, 1, sampling):
             text = texts[at]
             for id in ids:
                 yield Token(at, id, "" if text is None else text.add(id))
@@ -181,19 +181,23 @@ class Model:
             if rest:
                 yield Token(at, None, rest)
 
-    def _texts(self, count: int) -> list[TextStream | None]:
-        try:
-            return [TextStream(self.tokenizer) for _ in range(count)]
-        except TokenizerError:
-            return [None] * count
+    def _inputs(self, prompts: Any, special: bool) -> tuple[bool, list[list[int]]]:
+        """Returns whether the prompts were a list, and the ids of each."""
+        inputs, several = _as_list(prompts)
+        return several, [self.encode(prompt, special) for prompt in inputs]
 
-    def _tokens(self, inputs: list[Prompt], limit: int, stop: Sequence[int], special: bool, steps_per_launch: int,
+    def _texts(self, prompts: list[list[int]]) -> list[TextStream | None]:
+        try:
+            return [TextStream(self.tokenizer, prompt=ids) for ids in prompts]
+        except TokenizerError:
+            return [None] * len(prompts)
+
+    def _tokens(self, prompts: list[list[int]], limit: int, stop: Sequence[int], steps_per_launch: int,
                 sampling: dict[str, Any]) -> Iterator[tuple[int, list[int], bool]]:
         _generate.check_sampling(list(sampling))
         if limit < 0:
             raise LimitError(f"max_new_tokens: error: found {limit}, expected 0 or more")
         stop_ids = _arrays.ids_of("stop", stop)
-        prompts = [self.encode(prompt, special) for prompt in inputs]
         for at, ids in enumerate(prompts):
             if not 1 <= len(ids) <= self.context:
                 raise LimitError(f"prompt {at}: error: has {len(ids)} ids, expected 1 to {self.context}")

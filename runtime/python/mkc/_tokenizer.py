@@ -42,11 +42,16 @@ class Tokenizer:
 
 
 class TextStream:
-    """Text of ids that come one by one: add() returns the characters that are complete."""
+    """Text of ids that come one by one: add() returns the characters that are complete.
 
-    def __init__(self, tokenizer: Tokenizer, special: bool = False):
+    special: with special tokens. prompt: ids whose text the stream goes on with and leaves out. A character that the prompt begins
+    belongs to the stream, and a first space does where the prompt has text. Errors: DtypeError.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, special: bool = False, prompt: Iterable[int] = ()):
         self._tokenizer = tokenizer  # outlives the handle
-        self._handle = compiler().mkc_begin_text(tokenizer._handle, special)
+        ids = ids_of("prompt", prompt)
+        self._handle = compiler().mkc_begin_text_after(tokenizer._handle, ids, len(ids), special)
         if not self._handle:
             raise Error(compiler_error())
 
@@ -54,7 +59,7 @@ class TextStream:
         return self._put(ids) if ids else ""
 
     def finish(self) -> str:
-        """Returns the text that is left, and begins anew."""
+        """Returns the text that is left, and begins anew, without a prompt."""
         return self._put(())
 
     def _put(self, ids: Any) -> str:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "frontend/json.h"
+#include "tests/unit/frontend/fixtures.h"
 
 using namespace mkc;
 
@@ -33,8 +34,8 @@ std::string group(const std::string& name, const std::string& format, const std:
 std::string error_of(const std::string& keys) {
   const Result<Document> config = parse_json({"config.json", "{\"quantization_config\": {" + keys + "}}"});
   REQUIRE(config.ok());
-  const auto found = read_quantization(config.value(), "/nonexistent");
-  return found.ok() ? "" : found.error().message.substr(found.error().message.find("error: "));
+  const std::string message = headline(read_quantization(config.value(), "/nonexistent"));
+  return message.empty() ? "" : message.substr(message.find("error: "));
 }
 
 }  // namespace

@@ -116,6 +116,22 @@ class PackageTest(unittest.TestCase):
             with self.assertRaisesRegex(mkc.DtypeError, "^ids: error: entry 1 is 4294967301, expected an integer of 32 bits$"):
                 model.tokenizer.decode([5, (1 << 32) + 5])
 
+    def test_text_goes_on_behind_its_prompt(self):
+        with tempfile.TemporaryDirectory() as folder:  # of a SentencePiece model, which removes a text's first space
+            shutil.copy(ROOT / "tests" / "oracle" / "tokenizer" / "mistral_prepend.json", Path(folder) / "tokenizer.json")
+            tokenizer = mkc.Tokenizer(folder)
+            text = "the end of the house"
+            ids = tokenizer.encode(text)
+            for cut in range(len(ids) + 1):
+                after = mkc.TextStream(tokenizer, prompt=ids[:cut])
+                self.assertEqual(tokenizer.decode(ids[:cut]) + after.add(*ids[cut:]) + after.finish(), text)
+            with self.assertRaisesRegex(mkc.DtypeError, "^prompt: error: entry 0 is 'x', expected an integer$"):
+                mkc.TextStream(tokenizer, prompt=["x"])
+        with mkc.load(STORIES, "cpu") as model:
+            *begin, last = model.encode("\u00e9")
+            self.assertEqual(model.generate(begin, 1, allowed=[last]).text, "\u00e9")
+            self.assertEqual([token.text for token in model.stream(begin, 1, allowed=[last])], ["\u00e9"])
+
     def test_artefacts_need_their_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             artefact = Path(folder) / "model.so"
