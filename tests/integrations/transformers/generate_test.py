@@ -254,6 +254,36 @@ class GenerateTest(unittest.TestCase):
         mkc.transformers.restore(model)
         compare(model, inputs["input_ids"][0].tolist(), greedy(model, inputs)[0, 8:].tolist(), ours[0, 8:].tolist())
 
+    def test_models_that_compute_something_else_than_their_config_go_to_stock_generation(self):
+        def scale(attention):
+            attention.scaling *= 0.5
+
+        for name, change, reason in (
+                ("llama_f32", lambda m: m.model.rotary_emb.inv_freq.mul_(0.25), "the buffer model.rotary_emb.inv_freq is not that of the config"),
+                ("llama_f32", lambda m: scale(m.model.layers[0].self_attn), "the module model.layers.0.self_attn is not that of the config"),
+                ("llama_f32", lambda m: setattr(m.model.layers[1].mlp, "act_fn", torch.nn.GELU()),
+                 "the module model.layers.1.mlp.act_fn is not that of the config"),
+                ("llama_f32", lambda m: setattr(m.lm_head, "forward", lambda x: x @ m.lm_head.weight.T * -1),
+                 "the module lm_head is not that of the config"),
+                ("qwen3_moe_f32", lambda m: setattr(m.model.layers[1].mlp.gate, "top_k", 1),
+                 "the module model.layers.1.mlp.gate is not that of the config")):
+            with self.subTest(reason):
+                model = mkc.transformers.accelerate(load(FIXTURES / name), context=64)
+                inputs = prompts(model, (8,))
+                self.on_mkc(lambda: greedy(model, inputs))
+                change(model)
+                ours = self.falls_back(reason, lambda: greedy(model, inputs))
+                self.assertEqual(ours.tolist(), greedy(mkc.transformers.restore(model), inputs).tolist())
+
+    def test_a_change_of_the_config_is_seen(self):
+        model = mkc.transformers.accelerate(load(FIXTURES / "mistral_window_f32"), context=64)
+        inputs = prompts(model, (24,))
+        before = self.on_mkc(lambda: greedy(model, inputs))
+        model.config.sliding_window = 2  # transformers reads it in each step
+        ours = greedy(model, inputs)
+        self.assertNotEqual(ours.tolist(), before.tolist())
+        self.assertEqual(ours.tolist(), greedy(mkc.transformers.restore(model), inputs).tolist())
+
     def test_a_new_parameter_in_the_memory_of_an_old_one_is_seen(self):
         model = load(FIXTURES / "llama_f32")
         shape = model.lm_head.weight.shape

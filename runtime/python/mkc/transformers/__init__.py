@@ -54,6 +54,7 @@ def accelerate(model: _Model, device: str | None = None, **limits: Any) -> _Mode
 
     The compilation takes place in the first call of generate(). A change of the weights is seen before each call, by the
     parameters, their memory and their versions, and leads to another compilation. Writes through `.data` are not seen.
+    A model whose modules or buffers are not those of its config is left to stock generation.
     """
     restore(model)
     _backings.set_limits(model, device, limits)

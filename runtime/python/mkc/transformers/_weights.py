@@ -21,6 +21,7 @@ import torch
 from .. import _compile
 from .._model import Model, load
 from ..errors import Error
+from . import _modules
 
 _CONTEXT = 4096  # positions that a model is compiled for without context=
 
@@ -81,6 +82,9 @@ class Backings:
 
 
 def _compiled(model: Any, device: str, limits: dict[str, Any]) -> Model | Unsupported:
+    reason = _modules.why_other(model)
+    if reason is not None:
+        return Unsupported(reason)
     try:
         return load(checkpoint_of(model), device, **limits)
     except (Error, OSError) as e:
@@ -88,16 +92,18 @@ def _compiled(model: Any, device: str, limits: dict[str, Any]) -> Model | Unsupp
 
 
 class Fingerprint:
-    """What changes with a model's weights: each parameter and buffer, with its memory and its version."""
+    """What changes with a model: each parameter and buffer, with its memory and its version; config and modules."""
 
     def __init__(self, model: Any):
         tensors = [*model.named_parameters(), *model.named_buffers()]
         self._facts = [(name, tensor.data_ptr(), tensor._version, tensor.dtype) for name, tensor in tensors]
+        self._model = _config_facts(model.config), _modules.facts_of(model)
         # References tell a tensor from a later one at the same address.
         self._held = [weakref.ref(of) for _, tensor in tensors for of in (tensor, tensor.untyped_storage())]
 
     def is_equal(self, other: Fingerprint) -> bool:
-        return self._facts == other._facts and all(a() is b() for a, b in zip(self._held, other._held))
+        same = self._facts == other._facts and self._model == other._model
+        return same and all(a() is b() for a, b in zip(self._held, other._held))
 
 
 def checkpoint_of(model: Any) -> Path:
@@ -139,9 +145,13 @@ def is_checkpoint_of(folder: Path, model: Any) -> bool:
 
 
 def _equal_configs(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and _config_facts(a) == _config_facts(b)
+
+
+def _config_facts(config: Any) -> dict[str, Any]:
+    """Returns what a config says of the computation. Saving and loading change the other keys."""
     ignored = ("_name_or_path", "transformers_version", "architectures", "dtype", "_attn_implementation")
-    first, second = ({k: v for k, v in config.to_dict().items() if k not in ignored} for config in (a, b))
-    return type(a) is type(b) and first == second
+    return {name: value for name, value in config.to_dict().items() if name not in ignored}
 
 
 def saved(model: Any) -> Path:
