@@ -16,7 +16,8 @@ ordered_json* arguments_of(ordered_json& call) {
 }
 
 // Returns the messages with the arguments of calls of tools as objects, where they are text that holds one.
-ordered_json with_objects(ordered_json messages) {
+// Errors: an object with an integer that no template can hold.
+mkrt::Result<ordered_json> with_objects(ordered_json messages) {
   for (ordered_json& message : messages) {
     if (!message.is_object() || !message.contains("tool_calls")) continue;
     for (ordered_json& call : message["tool_calls"]) {
@@ -24,7 +25,11 @@ ordered_json with_objects(ordered_json messages) {
       if (!arguments || !arguments->is_string()) continue;
       const auto text = arguments->get<std::string>();
       const mkrt::Result<nlohmann::json> checked = mkrt::parse_json_text(text, "arguments");  // bounds levels
-      if (checked.ok() && checked.value().is_object()) *arguments = ordered_json::parse(text);
+      if (!checked.ok() || !checked.value().is_object()) continue;
+      if (const std::optional<std::string> integer = mkrt::find_wide_integer(text))
+        return mkrt::Error{"the arguments of a call of a tool: found the integer " + *integer +
+                           ", expected at most 64 bits"};
+      *arguments = ordered_json::parse(text);
     }
   }
   return messages;
@@ -39,13 +44,15 @@ mkrt::Result<RenderChat> read_render_chat(const std::string& directory) {
   mkrt::Result<nlohmann::ordered_json> tokens = mkrt::read_template_variables(directory);
   if (!tokens.ok()) return tokens.error();
   return RenderChat([chat_template = *std::move(found.value()), special_tokens = std::move(tokens.value())](
-                        const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables) {
+                        const nlohmann::ordered_json& messages,
+                        const nlohmann::ordered_json& variables) -> mkrt::Result<std::string> {
     ordered_json all = special_tokens;
     all.update(variables);
     // Clients send arguments of calls as text. Most templates want an object, and some can only join text.
-    const ordered_json as_objects = with_objects(messages);
-    mkrt::Result<std::string> text = chat_template.render(as_objects, all);
-    if (text.ok() || as_objects == messages) return text;
+    const mkrt::Result<ordered_json> as_objects = with_objects(messages);
+    if (!as_objects.ok()) return as_objects.error();
+    mkrt::Result<std::string> text = chat_template.render(as_objects.value(), all);
+    if (text.ok() || as_objects.value() == messages) return text;
     mkrt::Result<std::string> of_text = chat_template.render(messages, all);
     return of_text.ok() ? of_text : text;
   });

@@ -57,7 +57,38 @@ class Check final : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
 };
 
+// WideInteger stops at the first integer that the parser makes a float of.
+class WideInteger final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::optional<std::string> found;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string& digits) override {
+    constexpr size_t kShown = 40;
+    if (digits.find_first_of(".eE") != digits.npos) return true;
+    found = digits.substr(0, kShown) + (digits.size() > kShown ? "…" : "");
+    return false;
+  }
+  bool string(std::string&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+};
+
 }  // namespace
+
+std::optional<std::string> find_wide_integer(std::string_view text) {
+  WideInteger integers;
+  (void)nlohmann::json::sax_parse(text, &integers);
+  return integers.found;
+}
 
 Result<nlohmann::json> parse_json_text(std::string_view text, const std::string& file) {
   try {

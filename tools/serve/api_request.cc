@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/json_node.h"
+#include "runtime/base/json_text.h"
 #include "tools/chat_messages.h"
 #include "tools/serve/fields.h"
 
@@ -86,16 +87,6 @@ ApiError missing(const char* field, const char* expected) {
   return {.message = fmt::format("{}: is missing, expected {}", field, expected), .param = field};
 }
 
-// Takes the inputs of the template, in the order of their keys. The body is known to be valid.
-void take_chat(const std::string& body, ApiRequest& request) {
-  nlohmann::ordered_json whole = nlohmann::ordered_json::parse(body);
-  ChatFields& chat = chat_of(request);
-  chat.messages = plain_messages(std::move(whole["messages"]));
-  if (const auto given = whole.find("chat_template_kwargs"); given != whole.end() && given->is_object())
-    chat.variables = std::move(*given);
-  if (chat.reasoning_effort) chat.variables.emplace("reasoning_effort", *chat.reasoning_effort);
-}
-
 std::optional<ApiError> check_chat(const ApiRequest& request) {
   const std::optional<std::string>& effort = request.chat->reasoning_effort;
   if (effort && request.chat->variables.at("reasoning_effort") != *effort)
@@ -109,6 +100,20 @@ std::optional<ApiError> check_chat(const ApiRequest& request) {
                         "them",
                     .param = "continue_final_message"};
   return {};
+}
+
+// Takes the inputs of the template, in the order of their keys, and checks them. The body is known to be
+// valid.
+std::optional<ApiError> take_chat(const std::string& body, ApiRequest& request) {
+  if (const std::optional<std::string> integer = mkrt::find_wide_integer(body))
+    return ApiError{.message = fmt::format("found the integer {}, expected at most 64 bits", *integer)};
+  nlohmann::ordered_json whole = nlohmann::ordered_json::parse(body);
+  ChatFields& chat = chat_of(request);
+  chat.messages = plain_messages(std::move(whole["messages"]));
+  if (const auto given = whole.find("chat_template_kwargs"); given != whole.end() && given->is_object())
+    chat.variables = std::move(*given);
+  if (chat.reasoning_effort) chat.variables.emplace("reasoning_effort", *chat.reasoning_effort);
+  return check_chat(request);
 }
 
 bool is_given(const nlohmann::json& body, const char* field) {
@@ -126,8 +131,7 @@ std::optional<ApiError> read_chat_completion(const std::string& text, ApiRequest
           read_fields(body, {generation_fields(), kChatFields, kTemplateFields}, refused_fields(), request))
     return error;
   if (!is_given(body, "messages")) return missing("messages", "an array of messages");
-  take_chat(text, request);
-  return check_chat(request);
+  return take_chat(text, request);
 }
 
 std::optional<ApiError> read_completion(const std::string& text, ApiRequest& request) {
@@ -158,8 +162,7 @@ std::optional<ApiError> read_tokenize(const std::string& text, ApiRequest& reque
                                            is_chat ? "both" : "neither"),
                     .param = "prompt"};
   if (!is_chat) return {};
-  take_chat(text, request);
-  return check_chat(request);
+  return take_chat(text, request);
 }
 
 std::optional<ApiError> read_detokenize(const std::string& text, ApiRequest& request) {

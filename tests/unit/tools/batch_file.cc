@@ -377,6 +377,8 @@ TEST_CASE("messages are rendered by the chat template") {
         "f.jsonl:1: error: messages: found text, expected prompt_ids: there is no tokenizer.json");
   CHECK(error_of(R"({"messages": [{"role": "me", "content": "x"}]})")
             .starts_with("f.jsonl:1: error: messages[0].role: found \"me\", supported: system, developer"));
+  CHECK(error_of(R"({"messages": [{"role": "assistant", "tool_calls": [{"n": 123456789012345678901}]}]})") ==
+        "f.jsonl:1: error: found the integer 123456789012345678901, expected at most 64 bits");
   CHECK(error_of(R"({"messages": [{"role": "user", "content": "x"}], "prompt": "y"})") ==
         "f.jsonl:1: error: found two of the keys prompt, prompt_ids and messages, expected one of them");
 }

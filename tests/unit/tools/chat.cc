@@ -56,6 +56,12 @@ TEST_CASE("arguments of calls that are text become objects, unless the template 
   CHECK(rendered("{{ '<' + messages[0].tool_calls[0].function.arguments }}", json) == "<" + json);
   for (const std::string other : {"x", "{", "[1]", "", R"({"a": 1, "a": 2})"})
     CHECK(rendered(value + " | tojson }}", other) == ordered_json(other).dump());
+  CHECK(rendered(value + " | tojson }}", R"({"a": 1e30, "b": -9223372036854775808})") ==
+        R"({"a": 1e+30, "b": -9223372036854775808})");
+  const std::string digits = "1" + std::string(99, '0');
+  CHECK(rendered(value + " | tojson }}", "{\"a\": [" + digits + "]}") ==
+        "the arguments of a call of a tool: found the integer " + digits.substr(0, 40) +
+            "…, expected at most 64 bits");
   const std::string deep = "{\"a\": " + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}";
   CHECK(rendered(value + " | length }}", deep) == std::to_string(deep.size()));
   CHECK(rendered("{{ raise_exception('no') }}", json).find("refuses the conversation: no") !=
