@@ -11,8 +11,8 @@
 
 namespace mkc {
 
-// RenderChat returns the prompt of a chat. Errors: those that the template raises; arguments of calls of tools
-// with an integer of more than 64 bits.
+// RenderChat returns the prompt of a chat. Errors: those that the template raises; arguments of calls of
+// tools with an integer of more than 64 bits.
 using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::ordered_json& messages,
                                                            const nlohmann::ordered_json& variables)>;
 

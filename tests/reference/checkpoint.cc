@@ -182,11 +182,12 @@ json config_of(const Shape& s) {
                               {"beta_slow", 1.0},
                               {"original_max_position_embeddings", 32},
                               {"truncate", s.yarn_truncate}};
-    c["sliding_window"] = s.window;
+    c["sliding_window"] = s.window == 0 ? json() : json(s.window);
     c["attention_bias"] = s.attention_bias;
     // Layers 0, 2, … have the window where the config does not say which.
-    for (int layer = 0; s.window_from != 0 && layer < s.layers; ++layer)
-      c["layer_types"].push_back(is_windowed(s, layer) ? "sliding_attention" : "full_attention");
+    for (int layer = 0; (s.window_from != 0 || s.window == 0) && layer < s.layers; ++layer)
+      c["layer_types"].push_back(s.window != 0 && is_windowed(s, layer) ? "sliding_attention"
+                                                                        : "full_attention");
   }
   if (s.experts > 0) {
     c[s.family != "qwen3_moe" ? "num_local_experts" : "num_experts"] = s.experts;

@@ -44,7 +44,7 @@ BodyModel::BodyModel(const std::string& config, uint64_t seed) {
   if (body_ == "product") make_weight("mix", hidden_, hidden_, ++seed);
   if (body_ == "norm") make_weight("norm", 0, hidden_, ++seed);
   if (body_ != "gated") return;
-  make_weight("gate", ffn_, hidden_, ++seed);
+  make_weight("gate_proj", ffn_, hidden_, ++seed);
   make_weight("up", ffn_, hidden_, ++seed);
   make_weight("down", hidden_, ffn_, ++seed);
 }
@@ -145,7 +145,7 @@ std::vector<double> BodyModel::logits(std::span<const int32_t> ids) const {
       for (size_t i = 0; i < hidden_; ++i) y[t * hidden_ + i] *= by * weights_.at("norm").values[i];
     }
   if (body_ == "gated") {
-    Rows act = times(y, "gate");
+    Rows act = times(y, "gate_proj");
     const Rows up = times(y, "up");
     for (size_t i = 0; i < act.size(); ++i) act[i] *= up[i] / (1 + std::exp(-act[i]));
     const Rows down = times(act, "down");
