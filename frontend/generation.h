@@ -26,8 +26,8 @@ struct GenerationDefaults {
 };
 
 // Reads generation_config.json and tokenizer_config.json if the directory has them. `config` is config.json.
-// Errors, at their places:
-// files that are not JSON, values that are not ids, sampling out of the bounds of docs/sampling.md.
+// Errors, at their places: files that are not JSON, values that are not ids, sampling out of the bounds of
+// docs/sampling.md.
 Result<GenerationDefaults> read_generation(const std::string& directory, const Document& config);
 
 }  // namespace mkc

@@ -95,8 +95,7 @@ void read_input(const mkrt::JsonNode& node, std::string_view text, BatchLine& li
     for (const mkrt::JsonNode& id : ids.items()) line.request.prompt.push_back(id.integer(kMaxInt32));
   if (messages.is_null()) return;
   check_messages(messages);
-  if (const std::optional<std::string> integer = mkrt::find_wide_integer(text))
-    return node.fail(fmt::format("found the integer {}, expected at most 64 bits", *integer));
+  if (const std::string fault = mkrt::wide_integer_fault(text); !fault.empty()) return node.fail(fault);
   // Templates see the keys of a message in their order.
   if (!node.failed())
     line.messages = plain_messages(std::move(nlohmann::ordered_json::parse(text)["messages"]));

@@ -26,9 +26,8 @@ mkrt::Result<ordered_json> with_objects(ordered_json messages) {
       const auto text = arguments->get<std::string>();
       const mkrt::Result<nlohmann::json> checked = mkrt::parse_json_text(text, "arguments");  // bounds levels
       if (!checked.ok() || !checked.value().is_object()) continue;
-      if (const std::optional<std::string> integer = mkrt::find_wide_integer(text))
-        return mkrt::Error{"the arguments of a call of a tool: found the integer " + *integer +
-                           ", expected at most 64 bits"};
+      if (const std::string fault = mkrt::wide_integer_fault(text); !fault.empty())
+        return mkrt::Error{"the arguments of a call of a tool: " + fault};
       *arguments = ordered_json::parse(text);
     }
   }

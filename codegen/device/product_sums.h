@@ -16,6 +16,12 @@
 
 namespace mk {
 
+template <u32 Count>
+MK_INLINE void clear_sums(f32 (&sums)[Count]) {
+  MK_UNROLL
+  for (f32& sum : sums) sum = 0;
+}
+
 // An accumulator holds a lane's sums of one strip, for `tokens` tokens. All accumulators have these members.
 //
 // `Rows`: the activation rows this lane reads; `in.row_of` maps the group's tokens to them.
@@ -41,10 +47,7 @@ struct FmaF32 {
     f32x2 x[Tokens];
   };
   f32 sum[Tokens * 2];
-  MK_INLINE void clear() {
-    MK_UNROLL
-    for (f32& v : sum) v = 0;
-  }
+  MK_INLINE void clear() { clear_sums(sum); }
   template <class In>
   MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
     Operand o;
@@ -88,10 +91,7 @@ struct Mma {
     u32x2 x[Eights];
   };
   f32 sum[Eights * 4];
-  MK_INLINE void clear() {
-    MK_UNROLL
-    for (f32& v : sum) v = 0;
-  }
+  MK_INLINE void clear() { clear_sums(sum); }
   template <class In>
   MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
     Operand o;

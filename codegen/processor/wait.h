@@ -11,8 +11,8 @@ namespace mk {
 
 constexpr u32 kPolls = 4096;  // polls before a worker sleeps: about 50 us, 40 cycles each
 constexpr u64 kSleepNs = 1'000'000;
-constexpr u64 kMostNsBetweenLooks =
-    100'000'000;  // a longer time between two looks at the clock counts as this
+// A longer time between two looks at the clock counts as kMostNsBetweenLooks.
+constexpr u64 kMostNsBetweenLooks = 100'000'000;
 
 // sleepers counts the workers of this kernel that sleep, in all sessions.
 inline u32 sleepers = 0;

@@ -11,12 +11,10 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Check reads a document without keeping it, and stops at the first thing that parse_json_text() refuses.
+// Visitor reads a document without keeping it. The parser that keeps the document reports bad syntax.
 // nlohmann's own callbacks take a time that grows with the square of an array's objects.
-class Check final : public nlohmann::json_sax<nlohmann::json> {
+class Visitor : public nlohmann::json_sax<nlohmann::json> {
  public:
-  std::string why;  // what is refused; empty: nothing
-
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
   bool number_integer(int64_t) override { return true; }
@@ -24,6 +22,19 @@ class Check final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(double, const std::string&) override { return true; }
   bool string(std::string&) override { return true; }
   bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+};
+
+// Check stops at the first thing that parse_json_text() refuses.
+class Check final : public Visitor {
+ public:
+  std::string why;  // what is refused; empty: nothing
+
   bool start_object(size_t) override {
     keys_.emplace_back();
     return open();
@@ -43,8 +54,6 @@ class Check final : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     return true;
   }
-  // The parser that keeps the document reports bad syntax.
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 
  private:
   bool open() {
@@ -57,37 +66,26 @@ class Check final : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
 };
 
-// WideInteger stops at the first integer that the parser makes a float of.
-class WideInteger final : public nlohmann::json_sax<nlohmann::json> {
+// WideIntegers stops at the first integer that the parser makes a float of.
+class WideIntegers final : public Visitor {
  public:
-  std::optional<std::string> found;
+  std::string why;  // what is refused; empty: nothing
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(int64_t) override { return true; }
-  bool number_unsigned(uint64_t) override { return true; }
   bool number_float(double, const std::string& digits) override {
     constexpr size_t kShown = 40;
     if (digits.find_first_of(".eE") != digits.npos) return true;
-    found = digits.substr(0, kShown) + (digits.size() > kShown ? "…" : "");
+    why = fmt::format("found the integer {}{}, expected at most 64 bits", digits.substr(0, kShown),
+                      digits.size() > kShown ? "…" : "");
     return false;
   }
-  bool string(std::string&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override { return true; }
-  bool key(std::string&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 };
 
 }  // namespace
 
-std::optional<std::string> find_wide_integer(std::string_view text) {
-  WideInteger integers;
+std::string wide_integer_fault(std::string_view text) {
+  WideIntegers integers;
   (void)nlohmann::json::sax_parse(text, &integers);
-  return integers.found;
+  return integers.why;
 }
 
 Result<nlohmann::json> parse_json_text(std::string_view text, const std::string& file) {

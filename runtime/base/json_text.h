@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,8 +13,8 @@ namespace mkrt {
 // 64 levels.
 Result<nlohmann::json> parse_json_text(std::string_view text, const std::string& file);
 
-// Returns the first integer of a JSON text that 64 bits do not hold, cut where it is long, or nothing. The
-// parsers make a float of such an integer. A text that is not JSON is read up to its first error.
-std::optional<std::string> find_wide_integer(std::string_view text);
+// Returns what is wrong with the first integer of a JSON text that 64 bits do not hold, or "". The parsers
+// make a float of such an integer. A text that is not JSON is read up to its first error.
+std::string wide_integer_fault(std::string_view text);
 
 }  // namespace mkrt

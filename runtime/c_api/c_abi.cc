@@ -2,7 +2,7 @@
 
 #include "runtime/base/file.h"
 
-using mkrt::Claim, mkrt::fail, mkrt::guarded, mkrt::keep, mkrt::missing, mkrt::refuse;
+using mkrt::Claim, mkrt::fail, mkrt::guarded, mkrt::keep, mkrt::missing, mkrt::present, mkrt::refuse;
 
 namespace {
 
@@ -56,17 +56,6 @@ uint32_t constant(const mkrt_session* session, F f) {
         const auto read = [&](const std::shared_ptr<mkrt_session>& open) { value = f(open->session); };
         if (!mkrt::handles_of<mkrt_session>().with(session, read)) mkrt::not_open(session);
         return value;
-      },
-      0);
-}
-
-// Returns what a session has now, or 0, and then keeps the error.
-template <class F>
-uint32_t present(const mkrt_session* session, F f) {
-  return guarded(
-      [&]() -> uint32_t {
-        const Claim claim(session);
-        return claim ? f(claim->session) : 0;
       },
       0);
 }

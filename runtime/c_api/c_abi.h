@@ -31,4 +31,16 @@ inline bool has_engine(const Claim<mkrt_session>& claim) {
   return claim->has_engine;
 }
 
+// Returns f(session), what the session has now, or 0, and then keeps the error.
+template <class F>
+auto present(const mkrt_session* session, F f) {
+  using Number = decltype(f(std::declval<const mkrt::Session&>()));
+  return guarded(
+      [&]() -> Number {
+        const Claim claim(session);
+        return claim ? f(claim->session) : 0;
+      },
+      Number{0});
+}
+
 }  // namespace mkrt

@@ -221,12 +221,7 @@ mkrt_status mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const
 }
 
 uint64_t mkrt_logits(const mkrt_session* session) {
-  return guarded(
-      [&]() -> uint64_t {
-        const Claim claim(session);
-        return claim ? claim->session.logits_address() : 0;
-      },
-      0);
+  return mkrt::present(session, [](const mkrt::Session& s) { return s.logits_address(); });
 }
 
 mkrt_status mkrt_set_stream(mkrt_session* session, void* stream) {

@@ -76,15 +76,14 @@ class CudaDevice final : public Device {
     if (!m.target.starts_with("sm_"))
       return fail(fmt::format("the artefact is for {}, the device runs sm_{}{}", m.target, major_, minor_));
     if (loaded()) return loaded_ == m ? Status() : has_other_kernel(name_, loaded_, m);
-    unload();  // what an artefact that failed has left
+    use();
     if (Status s =
             check(driver_.module_load(&module_, artefact.image.data()),
                   fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
         !s.ok())
       return s;
     if (Status s = take_functions(artefact); !s.ok()) {
-      driver_.module_unload(module_);  // the next load has a module of its own
-      module_ = nullptr;
+      unload();  // the next load has a module of its own
       return s;
     }
     loaded_ = m;
@@ -246,8 +245,7 @@ class CudaDevice final : public Device {
     driver_.function_get(&registers, kFunctionRegisters, kernel_);
     return fmt::format(
         "the kernel does not fit a multiprocessor: {} threads of {} registers, and {} bytes of shared "
-        "memory; "
-        "expected a cubin compiled for this device, and no tool that adds registers to it",
+        "memory; expected a cubin compiled for this device, and no tool that adds registers to it",
         m.threads, registers, m.shared_bytes);
   }
 

@@ -244,8 +244,7 @@ class ProcessorDevice final : public Device {
     if (crew_->here()) return {};
     return Error{
         "cpu: error: another process opened the device's first session, and a child made by fork() has none "
-        "of its "
-        "threads: open another device",
+        "of its threads: open another device",
         ErrorKind::kNoDevice};
   }
 

@@ -99,14 +99,20 @@ TEST_CASE("steps of more than 32 tokens round activations to 8-bit floats where 
   }
 }
 
-TEST_CASE("warpgroups multiply codes that quantize grids leave, where 8-bit activations are asked for") {
-  if (test::on_processor()) return;
+// Returns a layer whose E4M3 products warpgroups can multiply.
+Shape coded_for_warpgroups() {
   Shape s = awkward("qwen3", Type::kBf16);
   s.hidden = 512;
   s.ffn = 592;
   s.layers = 1;
   s.context = 200;
   s.coding = Coding::kE4m3Rows;
+  return s;
+}
+
+TEST_CASE("warpgroups multiply codes that quantize grids leave, where 8-bit activations are asked for") {
+  if (test::on_processor()) return;
+  const Shape s = coded_for_warpgroups();
   test::Build build{.race = true, .max_tokens = 130, .activations = Activations::kFp8};
   check_model(s, {{33, 2}, {130, 1}}, {}, build);
   Shape blocks = s;
@@ -129,12 +135,7 @@ TEST_CASE("warpgroups multiply codes that quantize grids leave, where 8-bit acti
 TEST_CASE(
     "with 8-bit activations a row has the bits of steps that have as many rows as docs/batches.md says") {
   if (test::on_processor()) return;
-  Shape s = awkward("qwen3", Type::kBf16);
-  s.hidden = 512;
-  s.ffn = 592;
-  s.layers = 1;
-  s.context = 200;
-  s.coding = Coding::kE4m3Rows;
+  const Shape s = coded_for_warpgroups();
   const reference::Model weights = reference::random_model(s, 11);
   const auto vocab = static_cast<uint64_t>(s.vocab);
   const std::vector<int32_t> ids = test::prompt_of(80, vocab);

@@ -8,7 +8,6 @@ meets all of them, and so does each type of caches. Skipped (77) without an asse
 import argparse
 import concurrent.futures
 import json
-import struct
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,9 @@ from pathlib import Path
 
 from software_gpu import ROOT, environment, require_assembler
 from softgpu_test import rows_of_npy
+
+sys.path.insert(0, str(ROOT / "tools" / "gpu"))
+from fixture import halves  # noqa: E402
 
 MODELS = sorted(path.name for path in (ROOT / "tests/fixtures/models").iterdir())
 TARGETS = ["sm_80", "sm_89", "sm_90a", "sm_120"]
@@ -25,22 +27,6 @@ WAYS = {"plain": [], "4 steps a launch": ["--steps-per-launch", "4"], "drawn": [
         "kernels": ["--mode=kernels"], "traced": ["--trace", "trace.json"]}
 CONTEXT, NEW_TOKENS = 256, 5
 TOLERANCE = 0.05  # distance of a logit; rounding to 8-bit caches amplifies another order of sums
-
-
-def halves(raw):
-    """Returns a safetensors file with its bf16 tensors as f16."""
-    (length,) = struct.unpack_from("<Q", raw)
-    header, data = json.loads(raw[8:8 + length]), bytearray(raw[8 + length:])
-    for name, tensor in header.items():
-        if name == "__metadata__" or tensor["dtype"] != "BF16":
-            continue
-        tensor["dtype"] = "F16"
-        begin, end = tensor["data_offsets"]
-        words = struct.unpack(f"<{(end - begin) // 2}H", data[begin:end])
-        values = struct.unpack(f"<{len(words)}f", b"".join(struct.pack("<HH", 0, word) for word in words))
-        data[begin:end] = struct.pack(f"<{len(values)}e", *values)
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + bytes(data)
 
 
 def make_model(name, as_f16, folder):

@@ -49,12 +49,7 @@ int mkc_encode(const mkc_tokenizer* tokenizer, const char* text, size_t bytes, i
 }
 
 mkc_text* mkc_begin_text(const mkc_tokenizer* tokenizer, int special) {
-  return mkc::guarded(
-      [&]() -> mkc_text* {
-        if (mkc::missing(tokenizer, "tokenizer")) return nullptr;
-        return new mkc_text{mkc::TokenText(tokenizer->tokenizer, special == 0), ""};
-      },
-      nullptr);
+  return mkc_begin_text_after(tokenizer, nullptr, 0, special);
 }
 
 mkc_text* mkc_begin_text_after(const mkc_tokenizer* tokenizer, const int32_t* prompt, size_t count,

@@ -55,4 +55,5 @@ def main():
         weights.write_bytes(halves(weights.read_bytes()))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -105,8 +105,8 @@ std::optional<ApiError> check_chat(const ApiRequest& request) {
 // Takes the inputs of the template, in the order of their keys, and checks them. The body is known to be
 // valid.
 std::optional<ApiError> take_chat(const std::string& body, ApiRequest& request) {
-  if (const std::optional<std::string> integer = mkrt::find_wide_integer(body))
-    return ApiError{.message = fmt::format("found the integer {}, expected at most 64 bits", *integer)};
+  if (std::string fault = mkrt::wide_integer_fault(body); !fault.empty())
+    return ApiError{.message = std::move(fault)};
   nlohmann::ordered_json whole = nlohmann::ordered_json::parse(body);
   ChatFields& chat = chat_of(request);
   chat.messages = plain_messages(std::move(whole["messages"]));

@@ -9,6 +9,7 @@ from ._library import (NHD, Error, _batch, _Bias, _EngineOptions, _fits, _Handle
 
 _MAX_STEPS = 4096  # most samples of a launch
 
+
 class Session(_Handle):
     """A model on a device: one sequence of its own, or steps of many requests over a cache of pages."""
 
@@ -38,12 +39,9 @@ class Session(_Handle):
         return position
 
     def _number(self, function):
-        """Returns the number of a function whose failure is 0. Errors: the call failed."""
-        library, handle = self._library, self._open()
-        library.mkrt_rewind(None, 0)  # leaves an error that no failure of the function has
-        before = library.mkrt_error()
-        number = function(handle)
-        self._check(number == 0 and library.mkrt_error() != before)
+        """Returns the number of a function that has 0 for a failure alone. Errors: the call failed."""
+        number = function(self._open())
+        self._check(number == 0)
         return number
 
     def rewind(self, position=0):
