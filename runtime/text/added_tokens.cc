@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "runtime/base/json_node.h"
@@ -81,7 +82,7 @@ bool stands_alone(std::string_view before, std::string_view behind) {
          (behind.empty() || !is_word_character(first_code_point(behind)));
 }
 
-size_t size_without_trailing_space(std::string_view text) {
+size_t begin_of_trailing_space(std::string_view text) {
   while (!text.empty()) {
     const char32_t last = last_code_point(text);
     if (!is_white_space(last)) break;
@@ -98,6 +99,30 @@ size_t leading_space_size(std::string_view text) {
     size += scan_utf8(text.substr(size)).size;
   return size;
 }
+
+// SpaceRuns finds the white space around offsets of a text. Ascending offsets read each run once, and many
+// tokens may touch one run.
+class SpaceRuns {
+ public:
+  struct Run {
+    size_t begin;
+    size_t end;
+  };
+
+  explicit SpaceRuns(std::string_view text) : text_(text) {}
+
+  // Returns the run of white space that holds or touches the offset of a character. The run may be empty.
+  Run around(size_t offset) {
+    if (!run_ || offset < run_->begin || offset > run_->end)
+      run_ = {begin_of_trailing_space(text_.substr(0, offset)),
+              offset + leading_space_size(text_.substr(offset))};
+    return *run_;
+  }
+
+ private:
+  std::string_view text_;
+  std::optional<Run> run_;
+};
 
 AddedToken read_added_token(const JsonNode& node) {
   node.allow_keys({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
@@ -168,6 +193,7 @@ AddedTokens read_added_tokens(const JsonNode& node, const Bpe& model,
 std::vector<Segment> split_at_added_tokens(const AddedTokens& added, const TokenTree& tree,
                                            std::string_view text) {
   std::vector<Segment> segments;
+  SpaceRuns spaces(text);
   size_t done = 0;
   size_t at = 0;
   while (at < text.size()) {
@@ -182,8 +208,9 @@ std::vector<Segment> split_at_added_tokens(const AddedTokens& added, const Token
     // The search continues behind the content, even inside white space that rstrip includes.
     at = end;
     if (token.single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
-    if (token.lstrip) begin = size_without_trailing_space(text.substr(0, begin));
-    if (token.rstrip) end += leading_space_size(text.substr(end));
+    if (token.lstrip) begin = std::max(spaces.around(begin).begin, done);
+    if (token.rstrip) end = spaces.around(end).end;
+    if (begin >= end) continue;  // The token before it has taken in all of it.
     if (begin > done) segments.push_back({text.substr(done, begin - done), std::nullopt});
     segments.push_back({text.substr(begin, end - begin), token.id});
     done = end;

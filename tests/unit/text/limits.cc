@@ -38,6 +38,16 @@ TEST_CASE("a megabyte of combining marks out of order is normalized") {
         "\u00e9" + repeat("\u0316", half) + repeat("\u0301", half - 2));
 }
 
+TEST_CASE("a megabyte of tokens that take in the white space beside them is encoded") {
+  nlohmann::json document = read_json_fixture("llama3.json");
+  nlohmann::json token = document["added_tokens"][0];
+  token.update({{"id", 999}, {"content", "\n"}, {"lstrip", false}, {"rstrip", true}});
+  document["added_tokens"].push_back(token);
+  const mkrt::Tokenizer tokenizer = expect_ok(mkrt::read_tokenizer(document.dump(), "f.json"));
+  const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, repeat("\n", kMegabyte) + " \t", false));
+  CHECK(ids == std::vector<int32_t>(kMegabyte, 999));
+}
+
 TEST_CASE("a pattern that backtracks without end is an error") {
   const std::string file = "f.json";
   const auto spec = nlohmann::json::parse(

@@ -136,6 +136,27 @@ TEST_CASE("an added token takes in the white space beside it where it says so, a
   }
 }
 
+TEST_CASE("of two added tokens in one stretch of white space the first takes it in") {
+  nlohmann::json document = read_json_fixture("llama3.json");
+  const nlohmann::json token = document["added_tokens"][0];
+  const auto ids_of = [&](bool lstrip, bool rstrip, const std::string& text) {
+    nlohmann::json with_tokens = document;
+    for (const auto& [id, content] : {std::pair(998, "\n"), std::pair(999, "\t")}) {
+      with_tokens["added_tokens"].push_back(token);
+      with_tokens["added_tokens"].back().update(
+          {{"id", id}, {"content", content}, {"lstrip", lstrip}, {"rstrip", rstrip}});
+    }
+    const mkrt::Tokenizer tokenizer = expect_ok(mkrt::read_tokenizer(with_tokens.dump(), "f.json"));
+    return expect_ok(mkrt::encode(tokenizer, text, false));
+  };
+  using Ids = std::vector<int32_t>;
+  // The package tokenizers 0.23.3 gives these ids. It finds tokens of one side in space that is taken.
+  CHECK(ids_of(true, true, " \n\t\n ") == Ids{998});
+  CHECK(ids_of(true, true, "\t \n\t") == Ids{999});
+  CHECK(ids_of(false, true, " \n\t\n ") == Ids{220, 998, 999, 998});
+  CHECK(ids_of(true, false, " \n\t\n ") == Ids{998, 999, 998, 220});
+}
+
 // Returns the UTF-8 of a scalar value by its definition, or "" for any other number.
 std::string utf8_of(uint32_t c) {
   if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return "";
