@@ -176,7 +176,10 @@ AddedTokens read_added_tokens(const JsonNode& node, const Bpe& model,
     AddedToken& token = added.tokens.back();
     ids.add(token, item);
     if (item.failed()) return {};
-    if (token.normalized) token.content = normalize(normalizers, token.content);
+    if (token.normalized) token.content = normalize(normalizers, token.content).text;
+    // The package tokenizers cuts texts between all characters for such a token.
+    if (token.content.empty())
+      item.at("content").fail("normalizers leave nothing of it, expected at least one character");
   }
   // Two contents may become equal by normalization. A special token is inserted first and so wins.
   for (const bool special : {true, false}) {

@@ -82,14 +82,40 @@ std::string to_nfc(std::string_view text) {
   return composed;
 }
 
-struct Normalize {
-  std::string_view text;
-
-  std::string operator()(const Nfc&) const { return to_nfc(text); }
-  std::string operator()(const PrependText& prepend) const {
-    return text.empty() ? std::string() : prepend.text + std::string(text);
+// Returns the size of what a replacement makes of the first `front` bytes of a text.
+size_t front_after(const ReplaceText& replace, std::string_view text, size_t front) {
+  size_t size = 0;
+  size_t done = 0;
+  for (;;) {
+    const size_t begin = text.substr(0, front + replace.from.size() - 1).find(replace.from, done);
+    const size_t end = begin + replace.from.size();
+    if (begin == std::string_view::npos || end > front) return size + std::min(begin, front) - done;
+    size += begin - done + replace.to.size();
+    done = end;
   }
-  std::string operator()(const ReplaceText& replace) const { return replace_all(replace, text); }
+}
+
+size_t code_points(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+struct Normalize {
+  const NormalizedText& in;
+
+  NormalizedText operator()(const Nfc&) const {
+    NormalizedText out{to_nfc(in.text)};
+    for (size_t left = code_points(to_nfc(std::string_view(in.text).substr(0, in.front))); left > 0; --left)
+      out.front += scan_utf8(std::string_view(out.text).substr(out.front)).size;
+    return out;
+  }
+  NormalizedText operator()(const PrependText& prepend) const {
+    if (in.text.empty()) return {};
+    return {prepend.text + in.text, in.front == 0 ? 0 : in.front + prepend.text.size()};
+  }
+  NormalizedText operator()(const ReplaceText& replace) const {
+    return {replace_all(replace, in.text), front_after(replace, in.text, in.front)};
+  }
 };
 
 Normalizer read_normalizer(const JsonNode& node) {
@@ -116,8 +142,8 @@ std::vector<Normalizer> read_normalizers(const JsonNode& node) {
   return normalizers;
 }
 
-std::string normalize(const std::vector<Normalizer>& normalizers, std::string_view text) {
-  std::string normalized(text);
+NormalizedText normalize(const std::vector<Normalizer>& normalizers, std::string_view text) {
+  NormalizedText normalized{std::string(text), text.empty() ? 0 : scan_utf8(text).size};
   for (const Normalizer& normalizer : normalizers) normalized = std::visit(Normalize{normalized}, normalizer);
   return normalized;
 }

@@ -30,8 +30,14 @@ using Normalizer = std::variant<Nfc, PrependText, ReplaceText>;
 // Reads the normalizer section of tokenizer.json.
 std::vector<Normalizer> read_normalizers(const JsonNode& node);
 
-// Returns the text after all normalizers, in valid UTF-8. Requires valid UTF-8.
-std::string normalize(const std::vector<Normalizer>& normalizers, std::string_view text);
+struct NormalizedText {
+  std::string text;  // valid UTF-8
+  size_t front = 0;  // bytes at its begin that come from the first character of the text before
+};
+
+// Returns the text after all normalizers. Requires valid UTF-8. A replacement comes from the last character
+// that it replaces, as in the package tokenizers.
+NormalizedText normalize(const std::vector<Normalizer>& normalizers, std::string_view text);
 
 // Reads {"type": "Replace", "pattern": {"String": …}, "content": …} of a normalizer or a decoder.
 ReplaceText read_replace(const JsonNode& node);

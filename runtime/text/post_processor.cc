@@ -1,5 +1,6 @@
 #include "runtime/text/post_processor.h"
 
+#include <optional>
 #include <string>
 
 #include "runtime/base/json_node.h"
@@ -43,18 +44,17 @@ PostProcessor read_template(const JsonNode& node) {
 }  // namespace
 
 PostProcessor read_post_processor(const JsonNode& node) {
-  PostProcessor all;
+  std::optional<PostProcessor> found;
   for (const JsonNode& step : node.sequence("processors")) {
     if (step.at("type").one_of({"ByteLevel", "TemplateProcessing"}) == "ByteLevel") {
       step.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
       continue;
     }
-    // A later template goes around the ids of earlier ones.
-    const PostProcessor outer = read_template(step);
-    all.before.insert(all.before.begin(), outer.before.begin(), outer.before.end());
-    all.behind.insert(all.behind.end(), outer.behind.begin(), outer.behind.end());
+    // The package tokenizers takes what an earlier template adds for a text of its own.
+    if (found) step.at("type").fail("found a second TemplateProcessing, expected at most one");
+    found = read_template(step);
   }
-  return all;
+  return found.value_or(PostProcessor());
 }
 
 }  // namespace mkrt

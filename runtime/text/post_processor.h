@@ -13,8 +13,8 @@ struct PostProcessor {
   std::vector<int32_t> behind;
 };
 
-// Reads the post-processor section of tokenizer.json. Templates for one text are read, and those for a pair
-// of texts are not needed. ByteLevel changes no ids.
+// Reads the post-processor section of tokenizer.json. The template for one text is read, and that for a pair
+// of texts is not needed. ByteLevel changes no ids.
 PostProcessor read_post_processor(const JsonNode& node);
 
 }  // namespace mkrt

@@ -46,8 +46,8 @@ using PreTokenizerStep = std::variant<PrefixPieces, ReplaceText, SplitPieces, Ma
 // Reads the pre-tokenizer section of tokenizer.json.
 std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node);
 
-// Returns the pieces of a text after all steps. `at_start_of_text`: no character of the caller's text comes
-// before this text. Requires valid UTF-8. Errors: a pattern exceeds its limits.
+// Returns the pieces of a text after all steps. `at_start_of_text`: the text begins with what is left of the
+// first character of the caller's text. Requires valid UTF-8. Errors: a pattern exceeds its limits.
 Result<Pieces> pre_tokenize(const std::vector<PreTokenizerStep>& steps, std::string_view text,
                             bool at_start_of_text);
 

@@ -66,7 +66,8 @@ Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_s
 // normalization.
 Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
                            std::vector<int32_t>& ids) {
-  const std::string normalized = normalize(tokenizer.normalizers, text);
+  const NormalizedText result = normalize(tokenizer.normalizers, text);
+  const std::string& normalized = result.text;
   if (normalized.size() > kMaxNormalizedBytes)
     return Error{fmt::format("a text of {} bytes after normalizers is too long: at most {}",
                              normalized.size(), kMaxNormalizedBytes)};
@@ -76,7 +77,8 @@ Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bo
       ids.push_back(*segment.id);
       continue;
     }
-    const bool at_start = at_start_of_text && segment.text.data() == normalized.data();
+    const auto offset = static_cast<size_t>(segment.text.data() - normalized.data());
+    const bool at_start = at_start_of_text && offset < result.front;
     const Status status = encode_plain(tokenizer, segment.text, at_start, ids);
     if (!status.ok()) return status;
   }

@@ -107,6 +107,10 @@ TEST_CASE("what a file holds and we do not support is an error with its path") {
   CHECK(error_with("/post_processor/processors/0/type", "\"BertProcessing\"") ==
         ": error: post_processor.processors[0].type: found \"BertProcessing\", supported: ByteLevel, "
         "TemplateProcessing");
+  CHECK(
+      error_with("/post_processor/processors/0", R"({"type": "TemplateProcessing", "special_tokens": {},
+                   "single": [{"Sequence": {"id": "A", "type_id": 0}}], "pair": []})") ==
+      ": error: post_processor.processors[1].type: found a second TemplateProcessing, expected at most one");
   CHECK(error_with("/post_processor/processors/1/single", "[]") ==
         ": error: post_processor.processors[1].single: expected the sequence A once");
   CHECK(error_with("/post_processor/processors/1/special_tokens", "{}") ==
@@ -170,6 +174,15 @@ TEST_CASE("a vocabulary that contradicts itself is an error") {
         ": error: added_tokens[3]: \"<|end|>\" is added twice");
   CHECK(error_with("/added_tokens/1/special", "1") ==
         ": error: added_tokens[1].special: found 1, expected true or false");
+}
+
+TEST_CASE("an added token of which normalizers leave nothing is an error") {
+  nlohmann::json document = read_json_fixture("llama3.json");
+  document["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "<|end|>"}}}, {"content", ""}};
+  CHECK(mkrt::read_tokenizer(document.dump(), "f.json").ok());
+  document["added_tokens"][3]["normalized"] = true;
+  CHECK(load_error(document.dump()) ==
+        ": error: added_tokens[3].content: normalizers leave nothing of it, expected at least one character");
 }
 
 TEST_CASE("a prompt that is not UTF-8 is an error with the offset") {

@@ -157,6 +157,39 @@ TEST_CASE("of two added tokens in one stretch of white space the first takes it 
   CHECK(ids_of(true, false, " \n\t\n ") == Ids{998, 999, 998, 220});
 }
 
+TEST_CASE("Metaspace marks the begin of a text where normalizers leave the first character") {
+  nlohmann::json document = read_json_fixture("mistral_metaspace.json");
+  document["pre_tokenizer"]["prepend_scheme"] = "first";
+  using Steps = std::vector<std::pair<std::string, std::string>>;  // replacements, or text to prepend
+  const auto is_marked = [&](const Steps& steps, const std::string& text) {
+    nlohmann::json normalizers = nlohmann::json::array({{{"type", "NFC"}}});
+    for (const auto& [from, to] : steps)
+      normalizers.push_back(
+          from.empty()
+              ? nlohmann::json{{"type", "Prepend"}, {"prepend", to}}
+              : nlohmann::json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}});
+    document["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
+    const mkrt::Tokenizer tokenizer = expect_ok(mkrt::read_tokenizer(document.dump(), "f.json"));
+    const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, text, false));
+    const auto token = std::find_if(tokenizer.model.ids.begin(), tokenizer.model.ids.end(),
+                                    [&](const auto& entry) { return entry.second == ids.at(0); });
+    return token->first.starts_with("▁");
+  };
+  // The package tokenizers 0.23.3 marks the same texts.
+  CHECK(is_marked({}, "at"));
+  CHECK(is_marked({{"x", ""}}, "at"));
+  CHECK(is_marked({{"x", ""}}, "axt"));
+  CHECK_FALSE(is_marked({{"x", ""}}, "xat"));
+  CHECK_FALSE(is_marked({{"x", ""}}, "xxat"));
+  CHECK(is_marked({{"x", "a"}}, "xat"));
+  CHECK_FALSE(is_marked({{"xa", "a"}}, "xat"));
+  CHECK(is_marked({{"x", "aa"}, {"aat", "t"}}, "xaat"));
+  CHECK_FALSE(is_marked({{"x", "aa"}, {"aaat", "t"}}, "xat"));
+  CHECK(is_marked({{"", "x"}, {"x", ""}}, "at"));
+  CHECK_FALSE(is_marked({{"", "x"}, {"x", ""}}, "xat"));
+  CHECK(is_marked({{"x", "e"}, {"e\u0301", "t"}}, "e\u0301a"));
+}
+
 // Returns the UTF-8 of a scalar value by its definition, or "" for any other number.
 std::string utf8_of(uint32_t c) {
   if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return "";
