@@ -52,8 +52,10 @@ class ChatTemplate {
 // those of parse(), with FILE:chat_template in the place of FILE for templates inside JSON.
 Result<std::optional<ChatTemplate>> read_chat_template(const std::string& directory);
 
-// Returns the special tokens of tokenizer_config.json by their keys, such as bos_token and eos_token, as
-// variables of a template. The object is empty where there is no such file. Errors: as read_chat_template().
+// Returns the special tokens of tokenizer_config.json by their names, such as bos_token and image_token, as
+// variables of a template. The names are those that transformers gives to a template. Tokens of
+// special_tokens_map.json take their place where tokenizer_config.json has no added_tokens_decoder. The
+// object is empty where neither file exists. Errors: as read_chat_template().
 Result<nlohmann::ordered_json> read_template_variables(const std::string& directory);
 
 }  // namespace mkrt

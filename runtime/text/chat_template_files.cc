@@ -74,6 +74,80 @@ Result<std::string> token_text(const nlohmann::json& value, const std::string& p
   return content.get<std::string>();
 }
 
+constexpr const char* kStandardTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                           "pad_token", "cls_token", "mask_token"};
+
+bool is_standard(const std::string& key) {
+  return std::find(std::begin(kStandardTokens), std::end(kStandardTokens), key) != std::end(kStandardTokens);
+}
+
+bool is_added_token(const nlohmann::json& value) {
+  return value.is_object() && value.contains("content") && value.value("__type", "") == "AddedToken";
+}
+
+// SpecialTokens has texts by their names. transformers lets a text of `named` take the place of one of
+// `found`.
+struct SpecialTokens {
+  nlohmann::ordered_json found = nlohmann::ordered_json::object();
+  nlohmann::ordered_json named = nlohmann::ordered_json::object();
+
+  nlohmann::ordered_json variables() const {
+    nlohmann::ordered_json all = found;
+    all.update(named);
+    return all;
+  }
+};
+
+// Adds the tokens of an object {name: token}. The key names it in errors.
+Status add_named(const nlohmann::json& object, const std::string& path, const std::string& key,
+                 SpecialTokens& tokens) {
+  for (const auto& [name, value] : object.items()) {
+    const Result<std::string> text = token_text(value, path, key + "." + name);
+    if (!text.ok()) return text.error();
+    tokens.named[name] = text.value();
+  }
+  return {};
+}
+
+// Adds what tokenizer_config.json has at a key of special tokens: an object names them, and tokens of a list
+// have no names.
+Status add_extra(const nlohmann::json& document, const std::string& path, const std::string& key,
+                 SpecialTokens& tokens) {
+  const auto extra = document.find(key);
+  if (extra == document.end() || extra->is_null() || extra->is_array()) return {};
+  if (!extra->is_object()) return bad_key(path, key, *extra, "a list or an object");
+  return add_named(*extra, path, key, tokens);
+}
+
+Status read_config_tokens(const nlohmann::json& config, const std::string& path, SpecialTokens& tokens) {
+  for (const auto& [key, value] : config.items()) {
+    const bool has_text = value.is_string() || is_added_token(value);
+    if (value.is_null() || (!is_standard(key) && !(key.ends_with("_token") && has_text))) continue;
+    const Result<std::string> text = token_text(value, path, key);
+    if (!text.ok()) return text.error();
+    (is_standard(key) || value.is_object() ? tokens.found : tokens.named)[key] = text.value();
+  }
+  const auto extra = config.find("extra_special_tokens");
+  const bool has_extra = extra != config.end() && !extra->empty();
+  Status status =
+      add_extra(config, path, has_extra ? "extra_special_tokens" : "additional_special_tokens", tokens);
+  if (!status.ok() || !tokens.named.empty()) return status;
+  return add_extra(config, path, "model_specific_special_tokens", tokens);
+}
+
+// Reads special_tokens_map.json, whose tokens take the place of those of tokenizer_config.json.
+Status read_map_tokens(const nlohmann::json& map, const std::string& path, SpecialTokens& tokens) {
+  for (const auto& [key, value] : map.items()) {
+    if (!is_standard(key) && !key.ends_with("_token")) continue;
+    tokens.found.erase(key);
+    if (value.is_null()) continue;
+    const Result<std::string> text = token_text(value, path, key);
+    if (!text.ok()) return text.error();
+    tokens.found[key] = text.value();
+  }
+  return add_extra(map, path, "extra_special_tokens", tokens);
+}
+
 }  // namespace
 
 OptionalTemplate read_chat_template(const std::string& directory) {
@@ -91,21 +165,22 @@ OptionalTemplate read_chat_template(const std::string& directory) {
 }
 
 Result<nlohmann::ordered_json> read_template_variables(const std::string& directory) {
-  constexpr const char* kTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                     "pad_token", "cls_token", "mask_token"};
-  const std::string path = directory + "/tokenizer_config.json";
-  const Result<std::optional<nlohmann::json>> document = read_object(path);
-  if (!document.ok()) return document.error();
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();
-  if (!document.value()) return variables;
-  for (const std::string key : kTokens) {
-    const auto found = document.value()->find(key);
-    if (found == document.value()->end() || found->is_null()) continue;
-    const Result<std::string> text = token_text(*found, path, key);
-    if (!text.ok()) return text.error();
-    variables[key] = text.value();
+  const std::string path = directory + "/tokenizer_config.json",
+                    map_path = directory + "/special_tokens_map.json";
+  const Result<std::optional<nlohmann::json>> config = read_object(path);
+  if (!config.ok()) return config.error();
+  SpecialTokens tokens;
+  if (config.value()) {
+    const Status status = read_config_tokens(*config.value(), path, tokens);
+    if (!status.ok()) return status.error();
+    if (config.value()->contains("added_tokens_decoder")) return tokens.variables();
   }
-  return variables;
+  const Result<std::optional<nlohmann::json>> map = read_object(map_path);
+  if (!map.ok()) return map.error();
+  if (!map.value()) return tokens.variables();
+  const Status status = read_map_tokens(*map.value(), map_path, tokens);
+  if (!status.ok()) return status.error();
+  return tokens.variables();
 }
 
 }  // namespace mkrt

@@ -96,3 +96,50 @@ TEST_CASE("special tokens are variables of the template") {
         "tokenizer_config.json: error: eos_token: found object, expected text or an object with the text "
         "content");
 }
+
+TEST_CASE("special tokens of other names are variables, too, as transformers has them") {
+  const TempDir checkpoint;
+  const auto variables_with = [&](const char* config) {
+    checkpoint.write("tokenizer_config.json", config);
+    return variables_of(checkpoint);
+  };
+  CHECK(variables_with(R"({"boi_token": "<b>", "eoi_token": {"__type": "AddedToken", "content": "<e>"},
+    "x_token": {"content": "<x>"}, "add_bos_token": true, "n_token": null, "other": "<o>"})") ==
+        R"({"eoi_token":"<e>","boi_token":"<b>"})");
+  CHECK(variables_with(R"({"bos_token": "<s>", "image_token": "<i>", "extra_special_tokens":
+    {"image_token": "<t>", "boi": {"__type": "AddedToken", "content": "<b>"}, "bos_token": "<u>"}})") ==
+        R"({"bos_token":"<u>","image_token":"<t>","boi":"<b>"})");
+  CHECK(variables_with(R"({"extra_special_tokens": ["<i>"], "additional_special_tokens": {"q": "<j>"}})") ==
+        "{}");
+  CHECK(variables_with(R"({"extra_special_tokens": [], "additional_special_tokens": {"q": "<j>"}})") ==
+        R"({"q":"<j>"})");
+  CHECK(variables_with(R"({"additional_special_tokens": ["<i>"]})") == "{}");
+  CHECK(variables_with(R"({"model_specific_special_tokens": {"q": "<i>"}})") == R"({"q":"<i>"})");
+  CHECK(variables_with(R"({"b_token": "<b>", "model_specific_special_tokens": {"q": "<i>"}})") ==
+        R"({"b_token":"<b>"})");
+  CHECK(variables_with(R"({"extra_special_tokens": {"q": 5}})") ==
+        "tokenizer_config.json: error: extra_special_tokens.q: found number, expected text or an object with "
+        "the text content");
+  CHECK(variables_with(R"({"extra_special_tokens": "<i>"})") ==
+        "tokenizer_config.json: error: extra_special_tokens: found string, expected a list or an object");
+}
+
+TEST_CASE("special_tokens_map.json goes before a tokenizer_config.json without added_tokens_decoder") {
+  const TempDir checkpoint;
+  checkpoint.write("special_tokens_map.json", R"({"bos_token": "<t>", "eos_token": {"content": "</t>"},
+    "pad_token": null, "boi_token": "<k>", "eoi_token": {"content": "<l>"},
+    "additional_special_tokens": ["<i>"], "extra_special_tokens": {"q": "<q>"}})");
+  CHECK(variables_of(checkpoint) ==
+        R"({"boi_token":"<k>","bos_token":"<t>","eoi_token":"<l>","eos_token":"</t>","q":"<q>"})");
+  checkpoint.write("tokenizer_config.json",
+                   R"({"bos_token": "<s>", "pad_token": "<p>", "boi_token": "<b>"})");
+  CHECK(variables_of(checkpoint) ==
+        R"({"boi_token":"<b>","bos_token":"<t>","eoi_token":"<l>","eos_token":"</t>","q":"<q>"})");
+  checkpoint.write("tokenizer_config.json", R"({"bos_token": "<s>", "added_tokens_decoder": {}})");
+  CHECK(variables_of(checkpoint) == R"({"bos_token":"<s>"})");
+  checkpoint.write("tokenizer_config.json", "{}");
+  checkpoint.write("special_tokens_map.json", R"({"bos_token": 1})");
+  CHECK(variables_of(checkpoint) ==
+        "special_tokens_map.json: error: bos_token: found number, expected text or an object with the text "
+        "content");
+}
