@@ -1,5 +1,7 @@
 #include "runtime/text/jinja/globals.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
 
@@ -84,17 +86,33 @@ Value raise_exception(Call& call) {
   fail("the template refuses the conversation: {}", to_str(call.arena, message));
 }
 
+// Returns the format with what datetime.strftime() of Python fills in itself: microseconds for %f, and no
+// text for the zone of a time that has none.
+std::string python_format(std::string_view format, long microseconds) {
+  std::string result;
+  for (size_t at = 0; at < format.size(); ++at) {
+    const char letter = format[at] == '%' && at + 1 < format.size() ? format[at + 1] : '\0';
+    if (letter == 'f') result += fmt::format("{:06}", microseconds);
+    if (letter != 'f' && letter != 'z' && letter != 'Z') result += format[at];
+    if (letter == '\0') continue;
+    ++at;
+    if (letter != 'f' && letter != 'z' && letter != 'Z') result += letter;
+  }
+  return result;
+}
+
 Value strftime_now(Call& call) {
-  const std::string format = std::string(call.take_text("format"));
+  const std::string given = std::string(call.take_text("format"));
   call.finish();
-  if (format.empty()) return call.arena.text("");
-  if (format.find('\0') != format.npos) fail("strftime_now: the format holds a null character");
-  const std::time_t now = std::time(nullptr);
+  if (given.find('\0') != given.npos) fail("strftime_now: the format holds a null character");
+  std::timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
   std::tm local{};
-  localtime_r(&now, &local);
+  localtime_r(&now.tv_sec, &local);
   char text[4096];
   // The space tells an empty result from one that does not fit.
-  const size_t size = std::strftime(text, sizeof text, (format + " ").c_str(), &local);
+  const std::string format = python_format(given, now.tv_nsec / 1000) + " ";
+  const size_t size = std::strftime(text, sizeof text, format.c_str(), &local);
   if (size == 0) fail("strftime_now: the result has more than {} bytes", sizeof text);
   return call.arena.text(std::string(text, size - 1));
 }

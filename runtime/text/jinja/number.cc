@@ -124,14 +124,18 @@ Value of_floats(Operator op, double left, double right) {
 }
 
 Value round_integer(int64_t number, int64_t digits) {
+  constexpr int64_t kHalf = 5'000'000'000'000'000'000;  // of the one power of ten that matters beyond 64 bits
   if (digits >= 0) return Value::integer(number);
-  if (digits < -18) return Value::integer(0);
+  if (digits < -18) {
+    if (digits == -19 && (number > kHalf || number < -kHalf)) fail("{}", kTooLarge);
+    return Value::integer(0);
+  }
   const int64_t unit = power_of(10, -digits);
   const int64_t rest = modulo(number, unit);
-  const int64_t lower = number - rest;
   const bool is_odd = modulo(floor_divide(number, unit), 2) == 1;
   const bool goes_up = rest > unit - rest || (rest == unit - rest && is_odd);
-  return goes_up ? of_integers(Operator::kAdd, lower, unit) : Value::integer(lower);
+  return goes_up ? of_integers(Operator::kAdd, number, unit - rest)
+                 : of_integers(Operator::kSubtract, number, rest);
 }
 
 }  // namespace

@@ -66,9 +66,13 @@ Value round_value(Call& call) {
   if (name != "ceil" && name != "floor") fail("round: found another method than common, ceil and floor");
   if (!value.is_number()) fail("{} cannot be rounded", value.described());
   const Value unit = of_numbers(Operator::kPower, Value::integer(10), Value::integer(digits));
-  const double scaled = of_numbers(Operator::kMultiply, value, unit).as_real();
-  const int64_t whole = truncate(name == "ceil" ? std::ceil(scaled) : std::floor(scaled));
-  return of_numbers(Operator::kDivide, Value::integer(whole), unit);
+  const Value scaled = of_numbers(Operator::kMultiply, value, unit);
+  if (scaled.is_integer()) return of_numbers(Operator::kDivide, scaled, unit);
+  const double number = scaled.as_real();
+  if (!std::isfinite(number)) fail("round: the number {} is no integer", number);
+  const double whole = name == "ceil" ? std::ceil(number) : std::floor(number);
+  // Python divides an integer, which has no negative zero.
+  return of_numbers(Operator::kDivide, Value::real(whole + 0.0), unit);
 }
 
 Value default_value(Call& call) {

@@ -10,9 +10,29 @@
 #include "runtime/text/jinja/text.h"
 
 namespace mkrt::jinja {
+namespace {
 
-std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
-  text = strip(text);
+// Returns the text as Python reads numbers from it: with ASCII digits for those of other scripts, '?' for
+// other characters beyond ASCII, and no white space around it.
+std::string ascii_number(std::string_view text) {
+  constexpr const char* kSpaces = " \t\n\v\f\r";
+  std::string result;
+  for (const char32_t c : decode(text)) {
+    const int digit = decimal_digit(c);
+    if (c < 0x80)
+      result += static_cast<char>(c);
+    else
+      result += digit >= 0 ? static_cast<char>('0' + digit) : is_space(c) ? ' ' : '?';
+  }
+  result.erase(result.find_last_not_of(kSpaces) + 1);
+  return result.erase(0, result.find_first_not_of(kSpaces));
+}
+
+}  // namespace
+
+std::optional<int64_t> parse_integer(std::string_view given, int64_t base) {
+  const std::string ascii = ascii_number(given);
+  std::string_view text = ascii;
   const bool is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
   if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
@@ -45,8 +65,8 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
   return number;
 }
 
-std::optional<double> parse_float(std::string_view text) {
-  text = strip(text);
+std::optional<double> parse_float(std::string_view given) {
+  const std::string text = ascii_number(given);
   std::string digits;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool between = i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);

@@ -129,6 +129,17 @@ bool is_printable(char32_t c) {
   }
 }
 
+int decimal_digit(char32_t c) {
+  if (category(c) != UTF8PROC_CATEGORY_ND) return -1;
+  // The digits of a script, 0 to 9, follow each other. A run of digits has those of one or more scripts.
+  int place = 0;
+  while (category(c - 1) == UTF8PROC_CATEGORY_ND) {
+    --c;
+    ++place;
+  }
+  return place % 10;
+}
+
 bool is_word(char32_t c) {
   const utf8proc_category_t kind = category(c);
   return c == '_' || (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO) ||

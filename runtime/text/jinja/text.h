@@ -23,6 +23,8 @@ constexpr bool is_digit(char c) {  // of ASCII
 bool is_space(char32_t c);
 bool is_line_break(char32_t c);
 bool is_printable(char32_t c);
+// Returns the value of a decimal digit of any script, or -1 for another character.
+int decimal_digit(char32_t c);
 bool is_word(char32_t c);  // a letter, a number or an underscore
 // Returns whether the character may begin a name of the language, or go on with one.
 bool is_identifier(char32_t c, bool begins);

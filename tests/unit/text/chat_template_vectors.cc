@@ -12,6 +12,10 @@ using nlohmann::ordered_json;
 const std::set<std::string> kRefused = {
     "{{ 9223372036854775807 * 2 }}",
     "{{ 10 ** 400 }}",
+    "{{ 9223372036854775807|round(-1) }}",
+    "{{ (-9223372036854775807-1)|round(-1) }}",
+    "{{ 5000000000000000001|round(-19) }}",
+    "{{ 9223372036854775807|round(1, 'ceil') }}",
     "{{ \"\\N{BULLET}\" }}",
     "{{ self }}",
     "{{ true.real }}",
@@ -85,4 +89,13 @@ TEST_CASE("strftime_now tells the date of today") {
     return std::to_string(1900 + std::localtime(&time)->tm_year) + "%";
   };
   CHECK((text.value() == year(now) || text.value() == year(later)));
+}
+
+TEST_CASE("strftime_now writes microseconds, and nothing for a zone, as Python does") {
+  const auto text = render(
+      "{{ strftime_now('%f') }} {{ strftime_now('a%zb%Zc') }} "
+      "{{ strftime_now('%%z%%f') }} {{ strftime_now('%') }}");
+  REQUIRE(text.ok());
+  CHECK(text.value().find_first_not_of("0123456789") == 6);
+  CHECK(text.value().substr(6) == " abc %z%f %");
 }
