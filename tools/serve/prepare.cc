@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/session/sample.h"
+#include "runtime/text/jinja/text.h"
 
 namespace mkc {
 namespace {
@@ -19,22 +20,29 @@ ApiError wrong(const std::string& param, const std::string& message) {
 // template keeps the space at its end where it keeps that of messages.
 constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_MARK ";
 
-std::optional<ApiError> mark_last_message(nlohmann::ordered_json& messages) {
-  const auto content = messages.back().find("content");
-  if (content == messages.back().end() || !content->is_string())
+// Puts the mark behind the last message, or behind its last part that is text. `text` receives what stands
+// before the mark.
+std::optional<ApiError> mark_last_message(nlohmann::ordered_json& messages, std::string& text) {
+  nlohmann::ordered_json* content = &messages.back()["content"];
+  if (content->is_array() && !content->empty()) content = &content->back()["text"];
+  if (!content->is_string())
     return wrong("continue_final_message", "found a last message without content, expected text");
-  *content = content->get<std::string>() + std::string(kMark);
+  text = content->get<std::string>();
+  *content = text + std::string(kMark);
   return {};
 }
 
-// Cuts a rendered chat at the mark. A template that trims messages leaves no space before the mark either.
-std::optional<ApiError> cut_at_mark(std::string& text) {
+// Cuts a rendered chat at the mark, as transformers does. A template that trims messages leaves no space
+// before the mark either.
+std::optional<ApiError> cut_at_mark(const std::string& message, std::string& text) {
   const size_t at = text.rfind(kMark.substr(0, kMark.size() - 1));
-  if (at == text.npos)
-    return wrong("continue_final_message", "the chat template does not repeat the last message");
+  if (at == text.npos || text.find(mkrt::jinja::strip(message)) == text.npos)
+    return wrong("continue_final_message",
+                 "the chat that the template renders does not hold the text of the last message, expected a "
+                 "template that repeats it whole");
   const bool keeps_space = std::string_view(text).substr(at).starts_with(kMark);
   text.erase(at);
-  if (!keeps_space) text.erase(text.find_last_not_of(" \t\r\n\v\f") + 1);
+  if (!keeps_space) text.erase(text.size() - mkrt::jinja::trailing_spaces(text));
   return {};
 }
 
@@ -42,13 +50,14 @@ std::optional<ApiError> render(const ServedModel& model, const ChatFields& chat,
   if (!model.render_chat)
     return wrong("messages", "the model has no chat template, expected a prompt for /v1/completions");
   nlohmann::ordered_json messages = chat.messages, variables = chat.variables;
+  std::string last_message;
   if (chat.continue_final_message)
-    if (std::optional<ApiError> error = mark_last_message(messages)) return error;
+    if (std::optional<ApiError> error = mark_last_message(messages, last_message)) return error;
   variables["add_generation_prompt"] = chat.add_generation_prompt;
   mkrt::Result<std::string> rendered = model.render_chat(messages, variables);
   if (!rendered.ok()) return wrong("messages", rendered.error().message);
   text = std::move(rendered.value());
-  return chat.continue_final_message ? cut_at_mark(text) : std::nullopt;
+  return chat.continue_final_message ? cut_at_mark(last_message, text) : std::nullopt;
 }
 
 std::optional<ApiError> check_ids(const std::string& param, std::span<const int32_t> ids, uint32_t vocab) {
