@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "runtime/engine/session_stepper.h"
+#include "runtime/text/utf8.h"
 #include "tools/chat/answer.h"
 #include "tools/chat/conversation.h"
 #include "tools/chat/interrupts.h"
@@ -158,6 +159,8 @@ Result<ChatModel> read_chat_model(const RunArguments& a) {
 }
 
 Status chat(ChatArguments a) {
+  if (const std::optional<std::string> fault = mkrt::utf8_fault(a.system))
+    return Error{"--system: error: " + *fault};
   MKC_TRY_STATUS(check_chat(a.run));
   const std::string name = a.run.request.model;
   MKC_TRY_STATUS(find_models(a.run));

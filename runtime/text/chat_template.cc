@@ -7,6 +7,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/interpreter.h"
 #include "runtime/text/jinja/json_value.h"
@@ -56,19 +57,40 @@ Result<ordered_json> all_variables(const ordered_json& messages, const ordered_j
   return all;
 }
 
+// Converts the variables of a template. `name` becomes the one that is converted, so that a fault has it.
+jinja::Dict& convert_variables(jinja::Arena& arena, const ordered_json& variables, std::string& name) {
+  jinja::Dict& dict = *arena.make<jinja::Dict>(0);
+  for (const auto& [key, value] : variables.items()) {
+    name = key;
+    if (key != "messages") {
+      put(arena, dict, arena.text(key), jinja::from_json(arena, value));
+      continue;
+    }
+    std::vector<jinja::Value> messages;
+    for (const ordered_json& message : value) {
+      name = fmt::format("messages[{}]", messages.size());
+      messages.push_back(jinja::from_json(arena, message));
+    }
+    put(arena, dict, arena.text(key), arena.list(std::move(messages)));
+  }
+  return dict;
+}
+
 Result<std::string> render_tree(const jinja::Template& tree, const std::string& file,
                                 const ordered_json& variables) {
   jinja::Arena arena;
   uint32_t line = 1;
+  std::string variable;
   try {
-    const jinja::Value values = jinja::from_json(arena, variables);
-    jinja::Interpreter interpreter(arena, values.dict());
+    jinja::Interpreter interpreter(arena, convert_variables(arena, variables, variable));
     try {
       return interpreter.render(tree);
     } catch (const jinja::Fault&) {
       line = interpreter.line();
       throw;
     }
+  } catch (const jinja::ValueFault& fault) {
+    return Error{variable + ": " + fault.message};
   } catch (const jinja::Fault& fault) {
     return located(file, fault.line != 0 ? fault.line : line, fault.message);
   } catch (const std::bad_alloc&) {

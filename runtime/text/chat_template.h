@@ -31,8 +31,8 @@ class ChatTemplate {
   // same on every run unless the template asks for the date.
   //
   // Errors: `FILE:LINE: error: …` for what the template refuses by raise_exception, with its message; an
-  // operation that fails; more steps, memory, output or levels than jinja/limits.h allows. A message that is
-  // no object is an error without a line.
+  // operation that fails; more steps, memory, output or levels than jinja/limits.h allows. `messages[I]: …`
+  // or `NAME: …` for a message or variable that no template can hold, such as text that is not UTF-8.
   Result<std::string> render(const nlohmann::ordered_json& messages,
                              const nlohmann::ordered_json& variables) const;
 

@@ -107,9 +107,7 @@ Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path)
 Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special) {
   if (text.size() > kMaxTextBytes)
     return Error{fmt::format("a text of {} bytes is too long: at most {}", text.size(), kMaxTextBytes)};
-  if (const std::optional<size_t> offset = find_invalid_utf8(text))
-    return Error{fmt::format("the text is not valid UTF-8: byte 0x{:02x} at offset {}",
-                             static_cast<unsigned char>(text[*offset]), *offset)};
+  if (std::optional<std::string> fault = utf8_fault(text)) return Error{*std::move(fault)};
   std::vector<int32_t> ids;
   if (add_special) ids = tokenizer.post_processor.before;
   for (const Segment& segment : split_at_added_tokens(tokenizer.added, tokenizer.added.in_text, text)) {

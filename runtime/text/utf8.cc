@@ -1,5 +1,6 @@
 #include "runtime/text/utf8.h"
 
+#include <fmt/format.h>
 #include <utf8proc.h>
 
 namespace mkrt {
@@ -55,6 +56,13 @@ std::optional<size_t> find_invalid_utf8(std::string_view bytes) {
     at += front.size;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> utf8_fault(std::string_view text) {
+  const std::optional<size_t> offset = find_invalid_utf8(text);
+  if (!offset) return std::nullopt;
+  return fmt::format("the text is not valid UTF-8: byte 0x{:02x} at offset {}",
+                     static_cast<unsigned char>(text[*offset]), *offset);
 }
 
 char32_t first_code_point(std::string_view text) {

@@ -29,6 +29,9 @@ Utf8Front scan_utf8(std::string_view bytes);
 // Returns the offset of the first byte that is not part of a valid character, or nothing.
 std::optional<size_t> find_invalid_utf8(std::string_view bytes);
 
+// Returns what is wrong with a text that is not valid UTF-8, for an error, or nothing.
+std::optional<std::string> utf8_fault(std::string_view text);
+
 // The two functions return the code point of the first and of the last character. Both functions require
 // valid UTF-8 that is not empty.
 char32_t first_code_point(std::string_view text);

@@ -182,6 +182,7 @@ class PipeTest(ChatCase):
         for options, fault in ((("--temperature", -1), "--temperature: error: is -1, expected 0 to "),
                                (("--page-size", 24), "--page-size: error: found 24, expected 16, 32 or 64\n"),
                                (("--max-new-tokens", 0), "mkc: error: --max-new-tokens: found 0, expected 1 to "),
+                               (("--system", "a\udcff"), "--system: error: the text is not valid UTF-8: byte 0xff at offset 1\n"),
                                (("--recompute",), "mkc: error: unknown flag --recompute of mkc chat"),
                                (("--prompt", "x"), "mkc: error: unknown flag --prompt of mkc chat")):
             out, err = self.chat([FIRST], *options, code=1)

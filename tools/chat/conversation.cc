@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/text/utf8.h"
+
 namespace mkc {
 
 // Returns the messages of a chat whose history begins at the exchange `first`.
@@ -20,6 +22,8 @@ nlohmann::ordered_json Conversation::messages_with(const std::string& message, s
 }
 
 mkrt::Result<Conversation::Prompt> Conversation::ask(const std::string& message, const PromptLimits& limits) {
+  if (const std::optional<std::string> fault = mkrt::utf8_fault(message))
+    return mkrt::Error{"message: error: " + *fault};
   Prompt prompt;
   for (size_t first = 0; first <= exchanges_.size(); ++first) {
     mkrt::Result<std::vector<int32_t>> ids = chat_ids(render_, tokenizer_, messages_with(message, first));

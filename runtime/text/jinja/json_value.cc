@@ -1,9 +1,10 @@
 #include "runtime/text/jinja/json_value.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "runtime/text/jinja/dict.h"
-#include "runtime/text/jinja/fault.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt::jinja {
@@ -12,8 +13,7 @@ namespace {
 using Type = nlohmann::ordered_json::value_t;
 
 Value text_of(Arena& arena, const std::string& text) {
-  if (const auto offset = find_invalid_utf8(text))
-    fail("a text of the conversation is not valid UTF-8 at offset {}", *offset);
+  if (const std::optional<std::string> fault = utf8_fault(text)) throw ValueFault{{*fault}};
   return arena.text(text);
 }
 
@@ -34,7 +34,7 @@ Value from_json(Arena& arena, const nlohmann::ordered_json& document) {
       return text_of(arena, document.get_ref<const std::string&>());
     case Type::number_unsigned:
       if (document.get<uint64_t>() > INT64_MAX)
-        fail("the integer {} has more than 63 bits", document.get<uint64_t>());
+        throw ValueFault{{fmt::format("the integer {} has more than 63 bits", document.get<uint64_t>())}};
       return Value::integer(document.get<int64_t>());
     case Type::array: {
       std::vector<Value> items;

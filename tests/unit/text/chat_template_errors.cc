@@ -88,10 +88,15 @@ TEST_CASE("an operation that fails is located by its line") {
 }
 
 TEST_CASE("variables that no template can hold are errors") {
-  CHECK(error_of("{{ x }}", {{"x", 18446744073709551615u}}) ==
-        "1: error: the integer 18446744073709551615 has more than 63 bits");
-  CHECK(error_of("{{ x }}", {{"x", "\xff"}}) ==
-        "1: error: a text of the conversation is not valid UTF-8 at offset 0");
+  using nlohmann::ordered_json;
+  const ordered_json none = ordered_json::array();
+  CHECK(render("{{ x }}", none, {{"x", 18446744073709551615u}}).error().message ==
+        "x: the integer 18446744073709551615 has more than 63 bits");
+  CHECK(render("{{ x }}", none, {{"x", "\xff"}}).error().message ==
+        "x: the text is not valid UTF-8: byte 0xff at offset 0");
+  const ordered_json messages = {{{"content", "a"}}, {{"content", {{{"text", "b\xff"}}}}}};
+  CHECK(render("{{ messages }}", messages).error().message ==
+        "messages[1]: the text is not valid UTF-8: byte 0xff at offset 1");
   const auto parsed = mkrt::ChatTemplate::parse("{{ messages }}", "t");
   REQUIRE(parsed.ok());
   const auto message_of = [&](const char* messages, const char* variables) {

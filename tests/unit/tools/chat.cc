@@ -109,7 +109,8 @@ TEST_CASE("a message that is refused leaves the history as it was") {
         "message: error: found " + std::to_string(tokens) +
             " tokens with the chat template, the context has " + std::to_string(tokens - 1));
   CHECK(chat.ask("no", {1000, 1}).error().message == "message: error: t.jinja:1: error: refused");
-  CHECK(!chat.ask("\xff", {1000, 1}).ok());
+  CHECK(chat.ask("a\xff", {1000, 1}).error().message ==
+        "message: error: the text is not valid UTF-8: byte 0xff at offset 1");
   CHECK(chat.exchanges() == 1);
 }
 
