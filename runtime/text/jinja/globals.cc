@@ -109,11 +109,12 @@ Value strftime_now(Call& call) {
   clock_gettime(CLOCK_REALTIME, &now);
   std::tm local{};
   localtime_r(&now.tv_sec, &local);
-  char text[4096];
+  constexpr size_t kMaxBytes = 4096;
+  char text[kMaxBytes + 2];
   // The space tells an empty result from one that does not fit.
   const std::string format = python_format(given, now.tv_nsec / 1000) + " ";
   const size_t size = std::strftime(text, sizeof text, format.c_str(), &local);
-  if (size == 0) fail("strftime_now: the result has more than {} bytes", sizeof text);
+  if (size == 0) fail("strftime_now: the result has more than {} bytes", kMaxBytes);
   return call.arena.text(std::string(text, size - 1));
 }
 

@@ -53,6 +53,41 @@ TEST_CASE("a construct that is not supported is named") {
         "1: error: an iterator has no text of its own: use a filter such as list");
 }
 
+TEST_CASE("methods, attributes, formats and tests that docs/chat-templates.md lists are refused") {
+  CHECK(error_of("{{ 1 is sameas 1 }}") ==
+        "1: error: unsupported: sameas of two values of type int, which are equal or not");
+  CHECK(error_of("{{ 'a' is sameas 'a' }}") ==
+        "1: error: unsupported: sameas of two values of type str, which are equal or not");
+  for (const std::string method : {"isdecimal", "isdigit", "isnumeric"})
+    CHECK(error_of("{{ '٣'." + method + "() }}") ==
+          "1: error: unsupported: kinds of characters outside of ASCII digits");
+  CHECK(error_of("{{ ('a'|escape).replace('a', 'b') }}") ==
+        "1: error: unsupported: the method replace of markup");
+  CHECK(error_of("{{ ('%s'|escape) % 5 }}") == "1: error: unsupported: the operator % on markup");
+  CHECK(error_of("{{ {}.fromkeys }}") == "1: error: unsupported: the method fromkeys of a dict");
+  CHECK(error_of("{{ cycler(1).pos }}") == "1: error: unsupported: the method pos of a cycler");
+  CHECK(error_of("{{ range(3).count(1) }}") == "1: error: unsupported: the attribute count of a range");
+  CHECK(error_of("{{ (1).bit_length() }}") == "1: error: unsupported: the attribute bit_length of an int");
+  CHECK(error_of("{% macro m() %}{% endmacro %}{{ m.name }}") ==
+        "1: error: unsupported: the attribute name of a macro");
+  CHECK(error_of("{{ '{:.3}'.format(1.5) }}") ==
+        "1: error: unsupported: a float with a precision but no type");
+  CHECK(error_of("{{ '{:010,}'.format(1234) }}") ==
+        "1: error: unsupported: digits in groups that fill a field with zeros");
+  CHECK(error_of("{{ '%05.3d' % 5 }}") ==
+        "1: error: unsupported: an integer with both zeros and a precision");
+  CHECK(error_of("{{ '%a' % 5 }}") == "1: error: unsupported: the conversion %a");
+  CHECK(error_of("{{ '{!a}'.format(5) }}") == "1: error: unsupported: the conversion !a");
+  CHECK(error_of("{{ 1234.5 | round(-2) }}") == "1: error: unsupported: a float rounded to -2 digits");
+  CHECK(error_of("{{ [{}] | map(attribute='a.b', default=1) | list }}") ==
+        "1: error: unsupported: map with both a default and a path");
+  CHECK(error_of("{{ cycler(1) }}") ==
+        "1: error: a cycler has no text of its own: use a filter such as list");
+  CHECK(error_of("{{ '%2000000d' % 1 }}") == "1: error: a field of the format is wider than 1000000");
+  CHECK(error_of("{{ strftime_now('%c' * 1000) }}") ==
+        "1: error: strftime_now: the result has more than 4096 bytes");
+}
+
 TEST_CASE("what the template refuses comes with its message") {
   CHECK(error_of("a\n{{ raise_exception('roles must alternate: ' ~ 5) }}") ==
         "2: error: the template refuses the conversation: roles must alternate: 5");
