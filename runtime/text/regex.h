@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -27,15 +29,17 @@ class Regex {
 
  private:
   friend class RegexMatcher;
-  explicit Regex(pcre2_real_code_8* code) : code_(code) {}
+  Regex(pcre2_real_code_8* code, std::string pattern) : code_(code), pattern_(std::move(pattern)) {}
 
   struct Free {
     void operator()(pcre2_real_code_8* code) const;
   };
   std::unique_ptr<pcre2_real_code_8, Free> code_;
+  std::string pattern_;  // as it was given
 };
 
-// RegexMatcher is one thread's working memory for one pattern. The pattern must outlive it.
+// RegexMatcher is one thread's working memory for one pattern and one text, which may come in pieces. The
+// pattern must outlive it.
 class RegexMatcher {
  public:
   explicit RegexMatcher(const Regex& regex);
@@ -43,7 +47,7 @@ class RegexMatcher {
 
   // Sets `spans` to all matches, left to right and without overlap. An empty match directly behind another
   // match is omitted. Requires valid UTF-8. Errors: the pattern needs more steps or memory than a match may
-  // use.
+  // use, or more steps than all matches of a text may use.
   Status find_all(std::string_view text, std::vector<Span>& spans);
 
  private:

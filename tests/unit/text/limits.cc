@@ -60,3 +60,19 @@ TEST_CASE("a pattern that backtracks without end is an error") {
   CHECK(pieces.error().message ==
         "no match within the limits from byte 0 of a text of 53: match limit exceeded");
 }
+
+TEST_CASE("a pattern that takes many steps at each place of a text is an error") {
+  const std::string file = "f.json";
+  const auto spec = nlohmann::json::parse(
+      R"({"type": "Split", "pattern": {"Regex": "(?:a|a)*b"}, "behavior": "Isolated", "invert": false})");
+  mkrt::Status status;
+  const auto steps = mkrt::read_pre_tokenizer(mkrt::JsonNode(spec, file, status));
+  REQUIRE(status.ok());
+  // Each place takes less than the limit of a place, and each run of letters twice as much as its first one.
+  const std::string run = repeat("a", 19) + "!";
+  CHECK(mkrt::pre_tokenize(steps, repeat(run, 100) + "b", true).ok());
+  const mkrt::Result<mkrt::Pieces> pieces = mkrt::pre_tokenize(steps, repeat(run, 100'000) + "b", true);
+  REQUIRE(!pieces.ok());
+  CHECK(pieces.error().message.starts_with(
+      "the pattern (?:a|a)*b takes too many steps in this text, at byte "));
+}
