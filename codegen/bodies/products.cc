@@ -62,8 +62,11 @@ void set_epilogue_operands(Fields& f) {
   f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
   f.set_optional(offsetof(Epilogue, residual), bases.workspace, "residual");
-  if (f.grid().body == BodyKind::kExpert && find_operand(f.grid(), "bias"))
-    f.set_by_record(offsetof(Epilogue, up_bias), bases.weights, "up_bias");
+  if (f.grid().body == BodyKind::kExpert) {  // its two products share code, and only the first has these
+    f.set_by_record(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
+    if (find_operand(f.grid(), "bias"))
+      f.set_by_record(offsetof(Epilogue, up_bias), bases.weights, "up_bias");
+  }
   f.set_norm_outputs(offsetof(Epilogue, norm_outputs));
 }
 

@@ -152,11 +152,13 @@ std::vector<size_t> choose_lengths(Dice& dice, const Sizes& sizes, const Shape& 
   return lengths;
 }
 
-std::vector<PlacementRule> choose_placements(Dice& dice) {
+std::vector<PlacementRule> choose_placements(Dice& dice, bool experts) {
   std::vector<PlacementRule> rules;
   for (int64_t i = dice.between(0, 3); i > 0; --i) {
-    const auto grids = dice.of<std::string>({"l*.q", "l*.[kv]", "l*.o", "l*.gate_up", "l*.down", "*attend",
-                                             "*combine", "*append", "logits", "l0.*"});
+    auto grids =
+        dice.of<std::string>({"l*.q", "l*.[kv]", "l*.o", "l*.gate_up", experts ? "l*.expert_down" : "l*.down",
+                              "*attend", "*combine", "*append", "logits", "l0.*"});
+    if (grids.starts_with("l*") && dice.one_in(3)) grids[1] = '0';  // layers that differ share less code
     const bool counted = grids.ends_with("combine") || grids.ends_with("append") || grids.ends_with("attend");
     std::vector<PlacementKind> kinds{PlacementKind::kRange, PlacementKind::kQueue};
     if (!counted || dice.one_in(8))
@@ -195,7 +197,7 @@ Mode choose_mode(Dice& dice) {
 }
 
 // Returns a setting with up to so many runs, of which the only setting of a case has two or more.
-Setting choose_setting(Dice& dice, DeviceKind device, int64_t runs) {
+Setting choose_setting(Dice& dice, DeviceKind device, bool experts, int64_t runs) {
   const bool processor = device == DeviceKind::kProcessor;
   Setting s;
   s.workers = dice.one_in(processor ? 8 : 12) ? dice.between(5, 12) : dice.between(1, 4);
@@ -205,7 +207,7 @@ Setting choose_setting(Dice& dice, DeviceKind device, int64_t runs) {
   s.race = !processor && dice.one_in(10);
   s.quick = !dice.one_in(40);
   s.scheduler = dice.of<Scheduler>({Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto});
-  if (dice.one_in(2)) s.placements = choose_placements(dice);
+  if (dice.one_in(2)) s.placements = choose_placements(dice, experts);
   if (dice.one_in(3)) s.splits = choose_splits(dice);
   if (dice.one_in(3)) s.ring = dice.between(4, 6);
   s.mode = choose_mode(dice);
@@ -321,7 +323,7 @@ ModelCase make_case(uint64_t seed, uint64_t number, DeviceKind device, const Ask
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
   if (dice.one_in(2)) c.sampling = choose_sampling(dice);
   for (int64_t i = dice.between(1, 2), runs = 4 - i; i > 0; --i)
-    c.settings.push_back(choose_setting(dice, device, runs));
+    c.settings.push_back(choose_setting(dice, device, c.shape.experts != 0, runs));
   if (sizes.rows == kLong.rows)  // steps of few rows would take long
     for (Setting& s : c.settings)
       s.max_tokens = 130, s.workers = 2, s.runs.resize(1), s.runs[0].max_rows = 90;

@@ -116,5 +116,26 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
   }
 }
 
+// A layer whose products are placed otherwise has code of its own, so that the code of the others begins with
+// another product of theirs.
+TEST_CASE("placing the products of one layer otherwise changes no bit of a model of experts") {
+  const std::vector<PlacementRule> first{{"l0.gate_up", PlacementKind::kQueue, {}}},
+      both{{"l0.expert_down", PlacementKind::kRange, {}},
+           {"l0.gate_up", PlacementKind::kQueue, {}},
+           {"l1.gate_up", PlacementKind::kRange, {}}};
+  for (const char* family : {"qwen3_moe", "mixtral", "gpt_oss"}) {
+    CAPTURE(family);
+    Shape s = experts_of(family);
+    s.type = reference::Type::kBf16;
+    const reference::Model model = reference::random_model(s, 29);
+    const test::Model::Output expected = test::Model(model).generate(kIds, 3);
+    for (const auto& rules : {first, both}) {
+      test::Build build;
+      build.placements = rules;
+      CHECK(test::same_bits(test::Model(model, build).generate(kIds, 3), expected));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mkc
