@@ -1,8 +1,9 @@
 // Shared memory holds the lists of the step, the lists of its row blocks, and the first tasks of each row of
 // ragged grids. A list is named by its first word.
+#include "codegen/device/lists.h"
+
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
-#include "codegen/device/ragged_row.h"
 
 namespace mk {
 
@@ -48,34 +49,25 @@ MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
 MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
                                u32 slots) {
   if (w->thread != 0) return;
-  u32 tokens = 0, longest = 0, kv_chunks = 0;
-  for (u32 b = 0; b < requests; ++b) {
-    const u32 rows = w->list(q_len)[b], length = w->list(kv_len)[b];
-    tokens += rows;
-    longest = length > longest ? length : longest;
-    kv_chunks += (rows + max_rows - 1) / max_rows * ((length + kKvChunk - 1) / kKvChunk);
-  }
-  const bool fits = (longest + kKvTile - 1) / kKvTile * tokens <= slots;
-  *w->list(word) = fits && kv_chunks < kBusyKvChunks ? kKvTile : kKvChunk;
+  *w->list(word) = positions_of_partials(w->list(q_len), w->list(kv_len), requests, max_rows, slots);
 }
 
 // mkd_cut_rows() makes the lists of row blocks (ir/values.h) of up to `max_rows` rows. Each consumer thread
-// makes one block. Element b of `before_last` is where the blocks of request b begin among all blocks that
-// are no request's last. A consumer barrier ends this function.
+// makes one block. A consumer barrier ends this function.
 MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row,
                           u32 kv_len, u32 block_request, u32 block_rows, u32 block_first_row,
                           u32 block_kv_len) {
-  AS3 const u32* begin = w->list(before_last);
-  const u32 k = w->thread, not_last = begin[requests];
-  if (k < not_last + requests) {
-    const u32 b = k < not_last ? row_of_task(begin, requests, k) : k - not_last;
-    const u32 row = (k < not_last ? k - begin[b] : begin[b + 1] - begin[b]) * max_rows;
-    const u32 left = w->list(q_len)[b] - row, rows = min(left, max_rows);
-    w->list(block_request)[k] = b;
-    w->list(block_rows)[k] = rows;
-    w->list(block_first_row)[k] = w->list(first_row)[b] + row;
-    w->list(block_kv_len)[k] = w->list(kv_len)[b] - left + rows;
-  }
+  const RowBlocks blocks{w->list(before_last),
+                         w->list(q_len),
+                         w->list(first_row),
+                         w->list(kv_len),
+                         requests,
+                         max_rows,
+                         w->list(block_request),
+                         w->list(block_rows),
+                         w->list(block_first_row),
+                         w->list(block_kv_len)};
+  if (w->thread < blocks.count()) blocks.make(w->thread);
   consumer_barrier();
 }
 
