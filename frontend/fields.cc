@@ -35,8 +35,10 @@ Result<const Node*> optional_field(const Document& document, const Node& map, st
                                    Node::Kind kind) {
   const Node* field = find(map, key);
   if (!field || field->is(kind) || (kind == Node::Kind::kFloat && field->is_number())) return field;
-  return document.error(field->place,
-                        fmt::format("{} is {}, expected {}", key, describe(*field), kind_phrase(kind)));
+  std::string found = describe(*field);
+  const bool whole = field->is(Node::Kind::kFloat) && found.find_first_of(".en") == found.npos;
+  if (whole) found += ".0";  // 4.0 is described as 4
+  return document.error(field->place, fmt::format("{} is {}, expected {}", key, found, kind_phrase(kind)));
 }
 
 Result<std::vector<std::string>> string_list(const Document& document, const Node& list) {

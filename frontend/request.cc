@@ -145,10 +145,11 @@ Result<Family> load_family(const Document& config, const ModelOptions& options) 
 }
 
 Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
-  request.max_tokens = options.max_tokens.value_or(kDefaultTokens);
+  request.max_tokens = options.max_tokens.value_or(std::max(kDefaultTokens, options.step_tokens));
   MKC_TRY_STATUS(
       check_setting(options, "tokens", "--max-tokens", request.max_tokens, {1, kMaxStepTokens, ""}));
-  request.max_requests = options.max_requests.value_or(std::min(kDefaultRequests, request.max_tokens));
+  request.max_requests = options.max_requests.value_or(
+      std::max(std::min(kDefaultRequests, request.max_tokens), options.step_requests));
   MKC_TRY_STATUS(
       check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxStepRequests, ""}));
   MKC_TRY(scope, bind_params(request.family, request.config));
@@ -205,6 +206,10 @@ Status read_schedule(const Document& document, const Node& schedule, ModelOption
   if (invariant) options.batch_invariant = invariant->boolean;
   MKC_TRY_STATUS(
       read_within(document, schedule, "wgmma_from", kMinWgmmaFrom, kDefaultWgmmaFrom, options.wgmma_from));
+  if (options.wgmma_from && options.batch_invariant.value_or(false))
+    return document.error(
+        find(schedule, "wgmma_from")->place,
+        "wgmma_from is given, but batch_invariant asks for the same bits in steps of fewer tokens");
   MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
   MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
   if (const Node* node = find(schedule, "activations")) {
@@ -256,6 +261,8 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   override_with(options.target, overrides.target);
   override_setting(options, "tokens", options.max_tokens, overrides.max_tokens);
   override_setting(options, "requests", options.max_requests, overrides.max_requests);
+  options.step_tokens = overrides.step_tokens;
+  options.step_requests = overrides.step_requests;
   override_setting(options, "context", options.context, overrides.context);
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
@@ -292,7 +299,8 @@ Result<Scope> request_scope(const CompileRequest& request) {
 
 std::string schedule_yaml(const CompileRequest& request) {
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
-  if (request.wgmma_from) schedule += fmt::format(", wgmma_from: {}", *request.wgmma_from);
+  if (request.wgmma_from && !request.batch_invariant)
+    schedule += fmt::format(", wgmma_from: {}", *request.wgmma_from);
   if (request.activations != Activations::kAuto)
     schedule += fmt::format(", activations: {}", activations_name(request.activations));
   if (request.ring) schedule += fmt::format(", ring: {}", *request.ring);

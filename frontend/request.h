@@ -26,22 +26,23 @@ Error setting_error(const SettingPlaces& places, const std::string& key, const s
 // ModelOptions holds what a model.yaml or the command line may set. Unset members take the defaults named
 // here.
 struct ModelOptions {
-  std::optional<std::string> target;       // default kDefaultTarget
-  std::optional<int64_t> max_tokens;       // per step; default 64
-  std::optional<int64_t> max_requests;     // per step; default 16
-  std::optional<int64_t> context;          // positions; default min(the model's maximum, 4096)
-  std::optional<DType> kv_dtype;           // default: the weights' dtype
-  std::optional<bool> batch_invariant;     // default false: see CompileRequest
-  std::optional<int64_t> wgmma_from;       // see CompileRequest
-  std::optional<Activations> activations;  // default auto: see CompileRequest
-  std::optional<int64_t> ring;             // stages; default: as many as fit, or what -O3 finds
-  std::optional<int64_t> workers;          // default: as many as the target has
-  std::optional<Scheduler> scheduler;      // default auto
-  std::vector<PlacementRule> placements;   // from a model.yaml only
-  std::vector<SplitRule> splits;           // from a model.yaml only
-  std::optional<std::string> family;       // path of a family file; default: matched by config.json
-  std::optional<std::string> models_dir;   // folder of family files that go before the built-in ones
-  SettingPlaces places;                    // settings that a model.yaml gives and the command line does not
+  std::optional<std::string> target;           // default kDefaultTarget
+  std::optional<int64_t> max_tokens;           // per step; default 64
+  std::optional<int64_t> max_requests;         // per step; default 16
+  int64_t step_tokens = 0, step_requests = 0;  // a step of so many raises the defaults of these two limits
+  std::optional<int64_t> context;              // positions; default min(the model's maximum, 4096)
+  std::optional<DType> kv_dtype;               // default: the weights' dtype
+  std::optional<bool> batch_invariant;         // default false: see CompileRequest
+  std::optional<int64_t> wgmma_from;           // see CompileRequest
+  std::optional<Activations> activations;      // default auto: see CompileRequest
+  std::optional<int64_t> ring;                 // stages; default: as many as fit, or what -O3 finds
+  std::optional<int64_t> workers;              // default: as many as the target has
+  std::optional<Scheduler> scheduler;          // default auto
+  std::vector<PlacementRule> placements;       // from a model.yaml only
+  std::vector<SplitRule> splits;               // from a model.yaml only
+  std::optional<std::string> family;           // path of a family file; default: matched by config.json
+  std::optional<std::string> models_dir;       // folder of family files that go before the built-in ones
+  SettingPlaces places;  // settings that a model.yaml gives and the command line does not
 };
 
 struct CompileRequest {

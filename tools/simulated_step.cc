@@ -34,7 +34,8 @@ Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const Ste
   if (Status s = check("--context", context, 1, max_context); !s.ok()) return s.error();
   const int64_t max = std::min(max_tokens, o.batch * std::min(context, max_rows));
   const int64_t max_chunk = std::min({max_tokens - o.batch + 1, context, max_rows});
-  if (Status s = check("--chunk", o.chunk, 0, max_chunk); !s.ok()) return s.error();
+  if (o.chunk != 0)
+    if (Status s = check("--chunk", o.chunk, 1, max_chunk); !s.ok()) return s.error();
   if (Status s = check("--tokens", tokens, o.batch, max); !s.ok()) return s.error();
   std::vector<StepRequest> requests;
   for (int64_t b = 0; b < o.batch; ++b)
@@ -64,12 +65,9 @@ void add_step_options(CLI::App& command, StepOptions& request) {
 }
 
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options) {
-  // The compiled limits of tokens and requests are raised to those of the simulated step, unless flags set
-  // them. --context is itself the limit of the cache.
-  ModelOptions& limits = request.model.options;
-  const int64_t tokens = tokens_of(request);
-  if (!limits.max_tokens && tokens > 64) limits.max_tokens = tokens;
-  if (!limits.max_requests && request.batch > 16) limits.max_requests = request.batch;
+  // --context is itself the limit of the cache.
+  request.model.options.step_tokens = std::min(tokens_of(request), kMaxTokens);
+  request.model.options.step_requests = request.batch;
   Result<Compilation> opened = open_model(request.model, false);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();

@@ -23,21 +23,38 @@ std::vector<int64_t> unflatten(uint64_t index, const std::vector<int64_t>& dims)
   return at;
 }
 
-void number_tasks_and_cells(Step& step) {
+// A step of more tasks or cells is not expanded, as its tables would take tens of GB.
+constexpr uint64_t kMaxExpanded = uint64_t{1} << 27;
+
+// Stores where the tasks or cells of each of these begin, with their number at the end. Errors: too many.
+Status sum_counts(const Step& step, const char* what, const std::vector<uint64_t>& counts,
+                  std::vector<uint32_t>& begin) {
+  uint64_t sum = 0;
+  begin = {0};
+  for (const uint64_t count : counts) {
+    sum += count;
+    if (sum > kMaxExpanded)
+      return step_error(step,
+                        fmt::format("the step has more than {} {}, and is not expanded", kMaxExpanded, what));
+    begin.push_back(static_cast<uint32_t>(sum));
+  }
+  return {};
+}
+
+// Errors: the step has too many tasks or cells.
+Status number_tasks_and_cells(Step& step) {
   const TaskProgram& program = step.schedule->program;
-  step.task_base = {0};
-  for (GridId g : program.grids.ids()) {
-    step.spaces.emplace_back(program.grids[g], step.symbols);
-    const auto count = static_cast<uint32_t>(step.spaces.back().count());
-    step.task_base.push_back(step.task_base.back() + count);
-    step.grid_of.insert(step.grid_of.end(), count, g);
-  }
-  step.cell_base = {0};
+  std::vector<uint64_t> tasks, cells;
+  for (GridId g : program.grids.ids())
+    tasks.push_back(static_cast<uint64_t>(step.spaces.emplace_back(program.grids[g], step.symbols).count()));
   for (const Event& event : program.events) {
-    uint32_t cells = 1;
-    for (int64_t dim : event_dims(event, step.symbols)) cells *= static_cast<uint32_t>(dim);
-    step.cell_base.push_back(step.cell_base.back() + cells);
+    cells.push_back(1);
+    for (int64_t dim : event_dims(event, step.symbols)) cells.back() *= static_cast<uint64_t>(dim);
   }
+  if (Status s = sum_counts(step, "tasks", tasks, step.task_base); !s.ok()) return s;
+  if (Status s = sum_counts(step, "cells", cells, step.cell_base); !s.ok()) return s;
+  for (GridId g : program.grids.ids()) step.grid_of.insert(step.grid_of.end(), tasks[g.index], g);
+  return {};
 }
 
 // Checks rule 1: the streams hold every task once.
@@ -171,7 +188,7 @@ Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols)
   Step step;
   step.schedule = &schedule;
   step.symbols = std::move(symbols);
-  number_tasks_and_cells(step);
+  if (Status s = number_tasks_and_cells(step); !s.ok()) return s.error();
   if (Status s = lay_out_runs(step); !s.ok()) return s.error();
 
   std::vector<std::vector<int64_t>> dims;

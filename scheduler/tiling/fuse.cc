@@ -246,7 +246,11 @@ Status check_tasks(const Fusion& f) {
   const Domain at_symbols{symbol_bounds(f.program.symbols), {}, {}};
   for (const TaskGrid& grid : f.program.grids)
     if (!has_few_tasks(grid, at_symbols))
-      return f.misfit(grid.ops.back(), fmt::format("grid %{} has more than {} tasks", grid.name, kMaxTasks));
+      return f.misfit(
+          grid.ops.back(),
+          fmt::format("grid %{} has more than {} tasks, fewer with a smaller --context, --max-requests or "
+                      "--max-tokens",
+                      grid.name, kMaxTasks));
   return {};
 }
 

@@ -74,6 +74,13 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
   for (const char* wide : {"32", "66"})
     CHECK(model_error(std::string("checkpoint: .\nschedule: {wgmma_from: ") + wide + "}\n") ==
           std::string("DIR/model.yaml:2:24: error: wgmma_from is ") + wide + ", expected 33 to 65");
+  CHECK(model_error("checkpoint: .\nschedule: {wgmma_from: 33, batch_invariant: true}\n") ==
+        "DIR/model.yaml:2:24: error: wgmma_from is given, but batch_invariant asks for the same bits in "
+        "steps of fewer "
+        "tokens");
+  CHECK(model_error("checkpoint: .\nschedule: {wgmma_from: 33, batch_invariant: false}\n") == "");
+  CHECK(model_error("checkpoint: .\nschedule: {ring: 4.0}\n") ==
+        "DIR/model.yaml:2:18: error: ring is 4.0, expected an int");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 257}\n") ==
         "DIR/model.yaml:2:18: error: tokens is 257, expected 1 to 256");
   CHECK(model_error("checkpoint: .\nlimits: {context: 0}\n") ==

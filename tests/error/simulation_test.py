@@ -8,6 +8,8 @@ import unittest
 
 from command import FIXTURE, ROOT, Command
 
+LLAMA_1B = ROOT / "tools/bench/configs/llama-3.2-1b"
+
 
 def unfolded(text):
     """Returns the text with the lines as they were before they were folded to fit a terminal."""
@@ -150,6 +152,28 @@ class SimulationTest(Command):
         self.refuses("mkc: error: --tokens: Value x not in range 1 to 256", *simulate, "--tokens", "x")
         self.refuses("--tokens: error: found 9, expected 1 to 4", *simulate, "--tokens", 9, "--context", 4)
         self.refuses("--context: error: found 0, expected 1 to ", *simulate, "--context", 0)
+        self.refuses("--chunk: error: found 9, expected 1 to 8", *simulate, "--chunk", 9, "--context", 8)
+        self.refuses("--chunk: error: found 256, expected 1 to 193", "simulate", LLAMA_1B, "--batch", 64, "--chunk", 256)
+
+    def test_a_step_is_held_to_the_limits_of_the_model_file(self):
+        (self.dir / "model.yaml").write_text(f"checkpoint: {FIXTURE}\nlimits: {{tokens: 32, requests: 8}}\n")
+        for tokens in 33, 65:
+            self.refuses(f"--tokens: error: found {tokens}, expected 1 to 32", "simulate", "model.yaml", "--tokens", tokens)
+        for batch in 9, 17:
+            self.refuses(f"--batch: error: found {batch}, expected 1 to 8", "simulate", "model.yaml", "--batch", batch)
+        code, out, err = self.mkc("simulate", FIXTURE, "--batch", 17, "--tokens", 65, "--context", 40, "--json")
+        self.assertEqual((code, json.loads(out)["symbols"]["T"]), (0, 65), err)
+
+    def test_steps_that_are_not_expanded(self):
+        config = {**json.loads((LLAMA_1B / "config.json").read_text()), "num_hidden_layers": 64,
+                  "max_position_embeddings": 1 << 24}
+        (self.dir / "long").mkdir()
+        (self.dir / "long/config.json").write_text(json.dumps(config))
+        self.refuses("error: the step has more than 134217728 tasks, and is not expanded (at ", "simulate", "long",
+                     "--context", 1 << 23, "--batch", 64, "--max-requests", 64)
+
+    def test_machines_and_traces_that_cannot_be_used(self):
+        simulate = ("simulate", FIXTURE)
         self.refuses("error: unknown machine 'h10', did you mean 'h100'?", *simulate, "--machine", "h10")
         self.refuses("none/t.json: error: cannot create: No such file or directory", *simulate, "--trace",
                      "none/t.json")
