@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "runtime/base/half.h"
 #include "runtime/base/json_text.h"
@@ -23,24 +24,30 @@ uint32_t word_at(const StoredTensor& t, uint64_t i) {
   return word;
 }
 
-// Returns the power of 2 that a row's scales are divided by, so that f16 holds them.
-float row_scale_of(std::span<const float> scales) {
-  float largest = 0;
-  for (const float s : scales) largest = std::max(largest, std::fabs(s));
-  const bool fit = std::ranges::all_of(scales, [](float s) { return f16_to_f32(f32_to_f16(s)) == s; });
-  return fit || largest == 0 ? 1 : std::ldexp(1.0f, std::ilogb(largest) - 14);
+bool fits_f16(float value) {
+  return f16_to_f32(f32_to_f16(value)) == value;
+}
+
+// Returns the power of 2 that a row's scales are divided by, so that f16 holds them. `largest` is their
+// greatest magnitude. The power is a normal f32, so quotients of subnormal scales are finite.
+float row_scale_of(std::span<const float> scales, float largest) {
+  if (largest == 0 || std::ranges::all_of(scales, fits_f16)) return 1;
+  constexpr int kLeastExponent = std::numeric_limits<float>::min_exponent - 1;
+  return std::ldexp(1.0f, std::max(std::ilogb(largest) - 14, kLeastExponent));
 }
 
 // Divides a row's scales by a power of 2, which it returns. Errors: a scale that f16 cannot hold then.
 Result<float> normalise(const StoredTensor& t, std::span<float> scales) {
-  const float by = row_scale_of(scales);
+  float largest = 0;
+  for (const float s : scales) largest = std::fabs(s) > std::fabs(largest) ? s : largest;
+  const float by = row_scale_of(scales, std::fabs(largest));
   for (float& s : scales) {
     const float quotient = s / by;
-    if (f16_to_f32(f32_to_f16(quotient)) != quotient)
+    if (!fits_f16(quotient))
       return Error{
           fmt::format("{}: error: tensor \"{}\" has the scale {} beside {}, expected scales of a row "
                       "that f16 holds after division by a power of 2",
-                      t.file, t.name, s, *std::ranges::max_element(scales))};
+                      t.file, t.name, s, largest)};
     s = quotient;
   }
   return by;

@@ -152,9 +152,13 @@ TEST_CASE("scales of groups are f16 times a power of 2 for each row, and else an
                                           {0x1.fep-30f, 0x1p-20f},
                                           {0x1.02p40f, 0x1p20f},
                                           {0.0f, 0.0f},
-                                          {-0x1p-24f}}) {
+                                          {-0x1p-24f},
+                                          {0x1.fep-120f, 0x1p-126f},
+                                          {0x1.ffcp-127f, 0x1p-149f, 0.0f},
+                                          {-0x1p-149f}}) {
     const auto packed = scales_of(exact);
     REQUIRE(packed.ok());
+    CHECK(std::isnormal(packed.value().rows[0]));
     for (size_t i = 0; i < exact.size(); ++i) {
       const float group = packed.value().groups[i];
       CHECK(mkrt::f16_to_f32(mkrt::f32_to_f16(group)) == group);
@@ -166,6 +170,13 @@ TEST_CASE("scales of groups are f16 times a power of 2 for each row, and else an
   CHECK(scales_of({0x1.02p40f, 1})
             .error()
             .message.starts_with("f: error: tensor \"s_scale\" has the scale 1 beside"));
+  CHECK(
+      scales_of({1, -0x1.02p40f, 4}).error().message ==
+      "f: error: tensor \"s_scale\" has the scale 1 beside -1108101600000, expected scales of a row that f16 "
+      "holds after division by a power of 2");
+  CHECK(scales_of({0, 0x1.fffp-127f})
+            .error()
+            .message.starts_with("f: error: tensor \"s_scale\" has the scale 1.17535"));
   CHECK(scales_of({1, INFINITY}).error().message ==
         "f: error: tensor \"s_scale\" has the scale inf of row 0, expected a finite number");
 }
