@@ -29,9 +29,10 @@ static_assert((kMaxExperts * (kConsumerWarps + 2) + kMaxExperts / kWarpLanes) * 
 static_assert(kWarpLanes * (kOneActive + kMaxTokens) <= 1 << 24 && kMaxTopK <= kWarpLanes);
 
 // Logits are one token's logits in a warp: value[i] of a lane is that of expert i * 32 + lane. NaN counts as
-// the least logit.
+// the least logit, so that the choices are experts.
 struct Logits {
   f32 value[kLaneLogits];
+  f32 nan = 0;   // a logit of the lane that is NaN, or 0
   u32 open = 0;  // bit i: expert i * 32 + lane exists and is not chosen
   MK_INLINE Logits(AS1 const f32* logits, u32 experts, u32 lane) {
     MK_UNROLL
@@ -39,6 +40,7 @@ struct Logits {
       const u32 e = i * kWarpLanes + lane;
       const f32 v = e < experts ? logits[e] : 0;
       value[i] = v == v ? v : -__builtin_inff();
+      nan = v == v ? nan : v;
       if (e < experts) open |= 1u << i;
     }
   }
@@ -62,8 +64,9 @@ struct Logits {
   }
 };
 
-// choose() finds a token's choices and their routing weights, of a softmax over all experts. The caller is
-// one warp. `row` holds the chosen experts until mkb_route() overwrites them.
+// choose() finds a token's choices and their routing weights, of a softmax over all experts. The weights are
+// NaN if some logit is. The caller is one warp. `row` holds the chosen experts until mkb_route() overwrites
+// them.
 MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane) {
   Logits logits(a.logits + token * a.experts, a.experts, lane);
   f32 all = 0, chosen = 0, greatest = 0, mine = 0;  // `mine` and `expert` of lane i are of choice i
@@ -72,6 +75,7 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
     const Logits::Best best = logits.take(lane);
     if (i == 0) {
       greatest = best.value;
+      all = logits.nan;
       MK_UNROLL
       for (u32 j = 0; j < kLaneLogits; ++j)
         if (j * kWarpLanes + lane < a.experts) all += mk_exp2((logits.value[j] - greatest) * kLog2E);
@@ -85,7 +89,7 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
   }
   if (lane >= a.top_k) return;
   a.row[token * a.top_k + lane] = expert;
-  a.routing_weight[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
+  a.routing_weight[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk && all == all ? chosen : all);
 }
 
 // count_tokens() counts all tokens of an expert. count_before() counts those before `token`.

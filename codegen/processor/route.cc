@@ -17,12 +17,14 @@ struct RouteScratch {
 };
 static_assert(sizeof(RouteScratch) <= kScratchBytes);
 
-// Logits are one token's logits. NaN counts as the least logit. A key is 0 if its expert is chosen already,
-// or does not exist. The order of other keys is that of the logits, and minus zero equals zero.
+// Logits are one token's logits. NaN counts as the least logit, so that the choices are experts. A key is 0
+// if its expert is chosen already, or does not exist. The order of other keys is that of the logits, and
+// minus zero equals zero.
 struct Logits {
   f32x16 value[kExpertVectors];
   u32x16 key[kExpertVectors];
   u32 vectors;
+  f32x16 nans = all_lanes(0);  // NaN in a lane with a logit that is NaN, or 0
 
   MK_INLINE Logits(const f32* logits, u32 experts) : vectors((experts + kVector - 1) / kVector) {
     const f32x16 infinity = all_lanes(__builtin_inff());
@@ -30,6 +32,7 @@ struct Logits {
       const u32 count = min(kVector, experts - i * kVector);
       const f32x16 v = load_part<f32x16>(logits + i * kVector, count);
       const f32x16 number = v == v ? v : -infinity;
+      nans = v == v ? nans : v;
       const u32x16 bits = __builtin_bit_cast(u32x16, number + 0.0f);  // minus zero becomes zero
       const u32x16 order = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
       value[i] = kLane < u32x16(count) ? number : -infinity;
@@ -65,7 +68,8 @@ struct Logits {
   }
 };
 
-// choose() finds a token's choices and their routing weights, of a softmax over all experts.
+// choose() finds a token's choices and their routing weights, of a softmax over all experts. The weights are
+// NaN if some logit is.
 MK_INLINE void choose(const RouteArgs& a, RouteScratch& s, u32 token) {
   Logits logits(plain(a.logits) + token * a.experts, a.experts);
   f32* routing_weight = plain(a.routing_weight) + token * a.top_k;
@@ -79,7 +83,7 @@ MK_INLINE void choose(const RouteArgs& a, RouteScratch& s, u32 token) {
     s.chosen[token * a.top_k + i] = (uint16_t)best.expert;
     ++s.rows[best.expert];
   }
-  const f32 all = a.norm_topk ? chosen : logits.total(greatest);
+  const f32 all = (a.norm_topk ? chosen : logits.total(greatest)) + sum_of(logits.nans);
   for (u32 i = 0; i < a.top_k; ++i) routing_weight[i] = weight[i] / all;
 }
 

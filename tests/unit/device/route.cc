@@ -8,12 +8,14 @@
 namespace mk {
 namespace {
 
-// Returns the experts of a token in order of falling logits. The lowest expert wins a tie.
+// Returns the experts of a token in order of falling logits. The lowest expert wins a tie, and NaN is minus
+// infinity.
 std::vector<u32> choices_of(const float* logits, u32 experts, u32 top_k) {
   std::vector<u32> order(experts);
   std::iota(order.begin(), order.end(), 0u);
+  const auto value = [&](u32 e) { return std::isnan(logits[e]) ? -INFINITY : logits[e]; };
   std::sort(order.begin(), order.end(),
-            [&](u32 a, u32 b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+            [&](u32 a, u32 b) { return value(a) > value(b) || (value(a) == value(b) && a < b); });
   order.resize(top_k);
   return order;
 }
@@ -34,7 +36,11 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
     for (u32 i = 0; i < top_k; ++i) {
       tokens_of[chosen[t][i]].push_back(t);
       const double want = std::exp(double{l[chosen[t][i]]} - l[chosen[t][0]]) / (norm ? kept : all);
-      CHECK(std::abs(r.routing_weight[t * top_k + i] - want) < 2e-6);
+      const float found = r.routing_weight[t * top_k + i];
+      if (std::isnan(all))
+        CHECK(std::isnan(found));
+      else
+        CHECK(std::abs(found - want) < 2e-6);
     }
   }
   u32 active_expert = 0, row = 0;
@@ -76,6 +82,15 @@ TEST_CASE("route sends all tokens to one expert, and none to others") {
     for (size_t e = 0; e < 16; ++e) logits[t * 16 + e] += e == 11 ? 30.0f : e % 3 == 0 ? -30.0f : 0.0f;
   check_route(logits, 100, 16, 1, true);
   check_route(logits, 100, 16, 3, true);
+}
+
+TEST_CASE("a token with a NaN logit has NaN for all routing weights, and chooses as if it were the least") {
+  for (const u32 bad : {0u, 3u, 69u}) {
+    std::vector<float> logits = random_floats(20 * 70, 5);
+    for (const u32 token : {0u, 7u, 8u, 19u}) logits[token * 70 + bad] = token % 2 == 0 ? NAN : -NAN;
+    for (const bool norm : {false, true})
+      for (const u32 top_k : {1u, 4u, 16u}) check_route(logits, 20, 70, top_k, norm);
+  }
 }
 
 TEST_CASE("logits that are no numbers still choose experts there are") {
