@@ -38,13 +38,11 @@ mkrt::KeptFolder kept_folder(const RunArguments& a, const Loaded& loaded) {
   return folder;
 }
 
-// Prints warnings of kept weights and of tensors that hold NaN values. A terminal also sees how the weights
-// came.
+// Prints warnings of kept weights and of tensors that hold values that are not finite. A terminal also sees
+// how the weights came.
 void print_weights(const mkrt::WeightsReport& weights, const std::string& device) {
   for (const std::string& warning : weights.warnings) print_err("{}\n", warning);
-  for (const mkrt::FaultyTensor& t : weights.faulty)
-    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
-              t.file, t.name, t.count, t.first);
+  for (const mkrt::FaultyTensor& t : weights.faulty) print_err("{}\n", warning_of(t));
   if (!isatty(STDERR_FILENO)) return;
   const std::string where =
       weights.file.empty() ? "" : fmt::format(", {} {}", weights.mapped ? "from" : "kept in", weights.file);

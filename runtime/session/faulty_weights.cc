@@ -1,5 +1,7 @@
 #include "runtime/session/faulty_weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -12,40 +14,52 @@
 namespace mkrt {
 namespace {
 
-struct Nans {
-  uint64_t count = 0, first = 0;  // as in FaultyTensor, but within a slice
-  uint64_t elements = 0;          // of the slice
+struct Faults {
+  uint64_t nans = 0, infinities = 0, first = 0;  // as in FaultyTensor, but within a slice
+  uint64_t elements = 0;                         // of the slice
 };
 
-// Counts the elements of one width that are not a number: their bits without the sign are above `exponent`.
-// A NaN of an IEEE type has all exponent bits and some other bit set. E4M3 has one NaN of each sign.
+// Faulty is the bits, without the sign, of the smallest element of a type that is not finite. `infinity` is
+// that element where the type has infinities. All elements above it are NaN.
 template <class Bits>
-Nans count_nans(std::span<const std::byte> bytes, Bits exponent) {
-  Nans nans{0, 0, bytes.size() / sizeof(Bits)};
+struct Faulty {
+  Bits min;
+  bool infinity;
+};
+
+// Counts the elements of one width that are not finite.
+template <class Bits>
+Faults count_faults(std::span<const std::byte> bytes, Faulty<Bits> faulty) {
+  Faults faults;
+  faults.elements = bytes.size() / sizeof(Bits);
   constexpr size_t kBlock = 4096;  // a block's count is one sum without branches
   constexpr auto kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
-  const auto is_nan = [&](size_t i) {
+  const auto magnitude = [&](size_t i) {
     Bits bits;
     std::memcpy(&bits, bytes.data() + i * sizeof(Bits), sizeof(Bits));
-    return static_cast<Bits>(bits & ~kSign) > exponent;
+    return static_cast<Bits>(bits & ~kSign);
   };
-  for (size_t begin = 0; begin < nans.elements; begin += kBlock) {
-    const size_t end = std::min(begin + kBlock, nans.elements);
+  bool any = false;
+  for (size_t begin = 0; begin < faults.elements; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, faults.elements);
     uint32_t found = 0;
-    for (size_t i = begin; i < end; ++i) found += is_nan(i);
-    for (size_t i = begin; i < end && found != 0 && nans.count == 0; ++i)
-      if (is_nan(i)) nans.first = i, nans.count = found, found = 0;
-    nans.count += found;
+    for (size_t i = begin; i < end; ++i) found += magnitude(i) >= faulty.min;
+    for (size_t i = begin; i < end && found != 0; ++i) {
+      if (magnitude(i) < faulty.min) continue;
+      if (!any) faults.first = i;
+      any = true;
+      ++(faulty.infinity && magnitude(i) == faulty.min ? faults.infinities : faults.nans);
+    }
   }
-  return nans;
+  return faults;
 }
 
-// Counts the elements of a tensor's slice.
-Nans count_nans(const std::string& dtype, std::span<const std::byte> bytes) {
-  if (dtype == "F8_E4M3") return count_nans<uint8_t>(bytes, 0x7e);
-  if (dtype == "F32") return count_nans<uint32_t>(bytes, 0x7f800000);
-  if (dtype == "F16") return count_nans<uint16_t>(bytes, 0x7c00);
-  if (dtype == "BF16") return count_nans<uint16_t>(bytes, 0x7f80);
+// Counts the elements of a tensor's slice. E4M3 has one NaN of each sign.
+Faults count_faults(const std::string& dtype, std::span<const std::byte> bytes) {
+  if (dtype == "F8_E4M3") return count_faults<uint8_t>(bytes, {0x7f, false});
+  if (dtype == "F32") return count_faults<uint32_t>(bytes, {0x7f800000, true});
+  if (dtype == "F16") return count_faults<uint16_t>(bytes, {0x7c00, true});
+  if (dtype == "BF16") return count_faults<uint16_t>(bytes, {0x7f80, true});
   return {};
 }
 
@@ -53,7 +67,7 @@ Nans count_nans(const std::string& dtype, std::span<const std::byte> bytes) {
 struct Slice {
   const StoredTensor* tensor;
   uint64_t begin, bytes;
-  Nans nans{};
+  Faults faults{};
 };
 constexpr uint64_t kSliceBytes = uint64_t{8} << 20;
 
@@ -88,17 +102,27 @@ std::vector<FaultyTensor> find_faulty(const Manifest& manifest, const Checkpoint
     }
   for_each_at_once(slices.size(), [&](size_t i) {
     Slice& s = slices[i];
-    s.nans = count_nans(s.tensor->dtype, s.tensor->bytes.subspan(s.begin, s.bytes));
+    s.faults = count_faults(s.tensor->dtype, s.tensor->bytes.subspan(s.begin, s.bytes));
   });
   std::vector<FaultyTensor> faulty;
   for (const Slice& s : slices) {
-    if (s.nans.count == 0) continue;
-    const uint64_t element_bytes = s.bytes / s.nans.elements;
+    if (s.faults.nans + s.faults.infinities == 0) continue;
+    const uint64_t element_bytes = s.bytes / s.faults.elements;
     if (faulty.empty() || faulty.back().name != s.tensor->name)
-      faulty.push_back({s.tensor->name, s.tensor->file, 0, s.begin / element_bytes + s.nans.first});
-    faulty.back().count += s.nans.count;
+      faulty.push_back({s.tensor->name, s.tensor->file, 0, 0, s.begin / element_bytes + s.faults.first});
+    faulty.back().nans += s.faults.nans;
+    faulty.back().infinities += s.faults.infinities;
   }
   return faulty;
+}
+
+std::string warning_of(const FaultyTensor& t) {
+  std::string found;
+  if (t.nans > 0) found = fmt::format("{} values that are not a number", t.nans);
+  if (t.infinities > 0)
+    found += fmt::format("{}{} values that are infinite", found.empty() ? "" : " and ", t.infinities);
+  return fmt::format("{}: warning: tensor \"{}\" holds {}, the first at element {}", t.file, t.name, found,
+                     t.first);
 }
 
 }  // namespace mkrt

@@ -20,7 +20,7 @@ namespace {
 // has the key's contents, the arena's offset, a hash of each chunk of the arena, and the faulty tensors.
 struct Header {
   char magic[8] = {'m', 'k', 'c', 'k', 'e', 'p', 't', '\n'};
-  uint32_t version = 1, text_bytes = 0;
+  uint32_t version = 2, text_bytes = 0;
   char text_hash[32] = {};
 };
 constexpr uint64_t kLargePageBytes = uint64_t{2} << 20;  // a large page
@@ -55,7 +55,7 @@ struct Contents {
 std::string to_text(const Contents& contents) {
   nlohmann::json faulty = nlohmann::json::array();
   for (const FaultyTensor& t : contents.faulty)
-    faulty.push_back({{"name", t.name}, {"count", t.count}, {"first", t.first}});
+    faulty.push_back({{"name", t.name}, {"nans", t.nans}, {"infinities", t.infinities}, {"first", t.first}});
   return nlohmann::json{
       {"key", contents.key}, {"arena_at", contents.arena_at}, {"hashes", contents.hashes}, {"faulty", faulty}}
       .dump();
@@ -76,7 +76,8 @@ Result<Contents> from_text(std::string_view text, const std::string& path) {
   Contents contents{root.at("key").string(), size(root.at("arena_at")), {}, {}};
   for (const JsonNode& hash : root.at("hashes").items()) contents.hashes.push_back(hash.string());
   for (const JsonNode& t : root.at("faulty").items())
-    contents.faulty.push_back({t.at("name").string(), "", size(t.at("count")), size(t.at("first"))});
+    contents.faulty.push_back(
+        {t.at("name").string(), "", size(t.at("nans")), size(t.at("infinities")), size(t.at("first"))});
   if (!status.ok()) return status.error();
   return contents;
 }

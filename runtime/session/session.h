@@ -35,7 +35,7 @@ struct SessionOptions {
   uint32_t trace_stamps = 8192;  // stamps that a traced kernel keeps of each track; a worker has two tracks
   SealCheck seal = SealCheck::kRequired;
   KeptFolder kept_weights{};  // where packed weights of checkpoints are kept (docs/processor.md)
-  bool find_faulty = false;   // look for weights that are not a number
+  bool find_faulty = false;   // look for weights that are not finite
   // Called before each weight is packed, with the bytes of packed weights before it and of all.
   std::function<void(uint64_t done, uint64_t all)> on_packing = {};
 };

@@ -89,6 +89,15 @@ class KeptWeightsTest(Command):
         self.assertEqual(said, said[:1] * 3)
         self.assertEqual(len(self.kept()), 1)
 
+    def test_tensors_with_infinities_are_named_at_every_start(self):
+        size = (self.model / "model.safetensors").stat().st_size
+        for at, byte in ((1, 0xff), (2, 0x80)):
+            self.edit(self.model / "model.safetensors", size - at, byte)
+        command = ("run", self.model, "--device", "cpu", "--prompt-ids", "1", "--max-new-tokens", 1)
+        for options in ([], [], ["--keep-weights=no"]):
+            said = self.mkc(*command, *options, MKC_CACHE=str(self.cache))[2].splitlines()[0]
+            self.assertRegex(said, 'model/model.safetensors: warning: tensor ".*" holds 1 values that are infinite, the first at element')
+
     def test_wrong_values_are_refused(self):
         run = ("run", FIXTURE, "--prompt-ids", "1")
         self.refuses("mkc: error: --keep-weights: ", *run, "--keep-weights", "maybe")

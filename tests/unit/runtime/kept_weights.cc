@@ -216,7 +216,7 @@ TEST_CASE("a file that is damaged, truncated or foreign gives a warning and is m
       {[&] { fs::resize_file(path, 60); }, "has 60 bytes, expected more: truncated"},
       {[&] { fs::resize_file(path, 0); }, "is no file of kept weights"},
       {[&] { with_head(0, "GGUF"); }, "is no file of kept weights"},
-      {[&] { with_head(8, "\x07"); }, "is of version 7, expected 1"},
+      {[&] { with_head(8, "\x07"); }, "is of version 7, expected 2"},
       {[&] { with_head(60, "x"); }, "has a damaged header"},
       {[&] { fs::remove(path), fs::create_directory(path); }, "not a regular file"}};
   for (const Case& c : cases) {
@@ -234,17 +234,20 @@ TEST_CASE("a file that is damaged, truncated or foreign gives a warning and is m
   }
 }
 
-TEST_CASE("weights that are not a number are known without a look at them") {
+TEST_CASE("weights that are not finite are known without a look at them") {
   const Folders f(shares_memory());
   change_byte(f.file, 16 + kMatrixBytes, '\x81');
   change_byte(f.file, 15 + kMatrixBytes, '\x7f');  // the matrix's first element is 0x7f81
+  change_byte(f.file, 14 + kMatrixBytes, '\x80');
+  change_byte(f.file, 13 + kMatrixBytes, '\x7f');  // its second element is infinity
   for (const bool mapped : {false, true}) {
     const WeightsReport report = start(f).report;
     CHECK(report.mapped == mapped);
     REQUIRE(report.faulty.size() == 1);
     CHECK(report.faulty[0].name == "w");
     CHECK(report.faulty[0].file == f.file);
-    CHECK(report.faulty[0].count == 1);
+    CHECK(report.faulty[0].nans == 1);
+    CHECK(report.faulty[0].infinities == 1);
     CHECK(report.faulty[0].first == 0);
   }
   CHECK(start(f, {}).report.faulty.empty());  // nobody asked

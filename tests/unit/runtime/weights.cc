@@ -195,7 +195,7 @@ TEST_CASE("numbers of the packed layout that docs/packing.md gives") {
   CHECK(packed_offset(packed_shape(16, 100, WeightType::kF32), 3, 21) == 1252);
 }
 
-TEST_CASE("elements that are not a number are counted in each tensor once, and infinities are numbers") {
+TEST_CASE("elements that are not a number or infinite are counted in each tensor once") {
   // Each tensor is one row of zeros, except for the bits of some elements.
   struct Element {
     size_t at;
@@ -204,22 +204,25 @@ TEST_CASE("elements that are not a number are counted in each tensor once, and i
   struct Case {
     const char* dtype;
     std::vector<Element> elements;
-    uint64_t count, first;
+    uint64_t nans, infinities, first;
     int64_t size = 10'000;  // elements in all
   };
   constexpr int64_t kLarge = 9'000'000;  // threads share such tensors
-  const Case cases[] = {{"F32", {{0, 0x7f800000}, {1, 0xff800000}, {2, 0x7f7fffff}, {3, 0x80000000}}, 0, 0},
-                        {"F32", {{5, 0x7f800001}, {9, 0xffffffff}}, 2, 5},
-                        {"F16", {{0, 0x7c00}, {1, 0xfc00}, {2, 0x7bff}, {3, 0x8000}}, 0, 0},
-                        {"F16", {{0, 0x7c01}}, 1, 0},
-                        {"BF16", {{0, 0x7f80}, {1, 0xff80}, {2, 0x7f7f}, {3, 0x8000}}, 0, 0},
-                        {"BF16", {{4095, 0xff81}, {4096, 0x7fc0}, {9999, 0x7fff}}, 3, 4095},
-                        {"BF16", {{9998, 0x7fff}}, 1, 9998},
-                        {"F8_E4M3", {{0, 0x7e}, {1, 0xfe}, {2, 0x80}}, 0, 0},
-                        {"F8_E4M3", {{7, 0x7f}, {9999, 0xff}}, 2, 7},
-                        {"BF16", {{8'999'999, 0x7fc0}, {4'194'304, 0x7fc0}}, 2, 4'194'304, kLarge},
-                        {"F32", {{6'000'000, 0x7f800001}}, 1, 6'000'000, kLarge},
-                        {"I32", {{0, 0xffffffff}}, 0, 0}};
+  const Case cases[] = {
+      {"F32", {{1, 0x7f800000}, {2, 0xff800000}, {3, 0x7f7fffff}, {4, 0x80000000}}, 0, 2, 1},
+      {"F32", {{5, 0x7f800001}, {9, 0xffffffff}}, 2, 0, 5},
+      {"F32", {{5, 0x7f800001}, {4, 0xff800000}, {9998, 0x7f800000}}, 1, 2, 4},
+      {"F32", {{0, 0x7f7fffff}, {1, 0xff7fffff}}, 0, 0, 0},
+      {"F16", {{0, 0x7c00}, {1, 0xfc00}, {2, 0x7bff}, {3, 0x8000}}, 0, 2, 0},
+      {"F16", {{0, 0x7c01}}, 1, 0, 0},
+      {"BF16", {{0, 0x7f80}, {1, 0xff80}, {2, 0x7f7f}, {3, 0x8000}}, 0, 2, 0},
+      {"BF16", {{4095, 0xff81}, {4096, 0x7fc0}, {9999, 0x7fff}}, 3, 0, 4095},
+      {"BF16", {{9998, 0x7fff}}, 1, 0, 9998},
+      {"F8_E4M3", {{0, 0x7e}, {1, 0xfe}, {2, 0x80}}, 0, 0, 0},
+      {"F8_E4M3", {{7, 0x7f}, {9999, 0xff}}, 2, 0, 7},
+      {"BF16", {{8'999'999, 0x7fc0}, {4'194'304, 0x7f80}, {5, 0xff80}}, 1, 2, 5, kLarge},
+      {"F32", {{6'000'000, 0x7f800001}}, 1, 0, 6'000'000, kLarge},
+      {"I32", {{0, 0xffffffff}}, 0, 0, 0}};
   std::vector<StoredTensor> tensors;
   Manifest m;
   for (const Case& c : cases) {
@@ -235,12 +238,23 @@ TEST_CASE("elements that are not a number are counted in each tensor once, and i
     std::fill(memory.storage[i].begin(), memory.storage[i].end(), std::byte{0});
     const size_t width = memory.storage[i].size() / static_cast<size_t>(cases[i].size);
     for (const Element& e : cases[i].elements) std::memcpy(&memory.storage[i][e.at * width], &e.bits, width);
-    if (cases[i].count != 0)
-      expected.push_back(fmt::format("w{:02} f of w{:02} {} {}", i, i, cases[i].count, cases[i].first));
+    if (cases[i].nans + cases[i].infinities != 0)
+      expected.push_back(fmt::format("w{:02} f of w{:02} {} {} {}", i, i, cases[i].nans, cases[i].infinities,
+                                     cases[i].first));
   }
   for (const FaultyTensor& t : find_faulty(m, memory.checkpoint))
-    found.push_back(fmt::format("{} {} {} {}", t.name, t.file, t.count, t.first));
+    found.push_back(fmt::format("{} {} {} {} {}", t.name, t.file, t.nans, t.infinities, t.first));
   CHECK(found == expected);
+}
+
+TEST_CASE("the warning of a tensor says how many values are not a number and how many are infinite") {
+  CHECK(warning_of({"w", "f", 2, 0, 5}) ==
+        "f: warning: tensor \"w\" holds 2 values that are not a number, the first at element 5");
+  CHECK(warning_of({"w", "f", 0, 3, 5}) ==
+        "f: warning: tensor \"w\" holds 3 values that are infinite, the first at element 5");
+  CHECK(warning_of({"w", "f", 2, 3, 5}) ==
+        "f: warning: tensor \"w\" holds 2 values that are not a number and 3 values that are infinite, the "
+        "first at element 5");
 }
 
 }  // namespace
