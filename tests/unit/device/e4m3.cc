@@ -60,5 +60,14 @@ TEST_CASE("a NaN of either sign becomes the NaN without a sign") {
       CHECK(word == 0x7f7f);
 }
 
+TEST_CASE("infinity becomes 448 of its sign, as do all numbers beyond") {
+  for (const float x : {INFINITY, 3e38f, 465.0f}) {
+    CHECK(mk_pack_e4m3(x, -x) == 0xfe7e);
+    CHECK(soft_pack_e4m3(x, -x) == 0xfe7e);
+    CHECK(mkrt::f32_to_e4m3(x) == 0x7e);
+    CHECK(from_f16(mk_unpack_e4m3(0x7e) & 0xffff) == 448);
+  }
+}
+
 }  // namespace
 }  // namespace mk
