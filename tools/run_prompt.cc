@@ -87,7 +87,8 @@ Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loa
   Printer printer(run.tokenizer ? &*run.tokenizer : nullptr, run.prompt);
   ProgressLine progress;
   TokenRate rate;
-  bool readable = true;
+  bool readable = true, not_finite = false;
+  options.not_finite = &not_finite;
   options.on_fed = [&](size_t fed) { progress.count("prompt", fed, run.prompt.size(), "tokens"); };
   options.on_token = [&](int32_t token) {
     progress.clear();
@@ -99,6 +100,7 @@ Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loa
   const double seconds = seconds_since(begin);
   progress.clear();
   if (!tokens.ok()) return tokens.error();
+  if (not_finite) print_err("{}: warning: {}\n", device, mkrt::kNotFiniteText);
   if (Status status = write_trace(a, session); !status.ok()) return status;
   if (!a.logits_out.empty())
     if (Status status = mkrt::write_npy(a.logits_out, logits, loaded.artefact.manifest.vocab); !status.ok())

@@ -368,7 +368,7 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   if (w->thread == 0) {
     AS1 u32* sampled = (AS1 u32*)sample->sampled;
     sampled[0] = sampled_before + 1;
-    sampled[1 + sampled_before] = choice.id;
+    sampled[1 + sampled_before] = choice.id | (is_finite_greatest(top) ? 0 : kNotFinite);
     a->next[request] = choice.id;
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
     if (p->logprobs) logprobs->sampled = plain_logit(row.logits[choice.id]) - top - choice.log_total;

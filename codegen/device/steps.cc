@@ -24,7 +24,7 @@ MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkSte
 // position `length`.
 MK_INLINE bool goes_on(AS1 const MkSample& sample, u32 sampled, u32 length) {
   if (sampled >= sample.limit || length >= sample.positions) return false;
-  const u32 id = ((AS1 const u32*)sample.sampled)[sampled];
+  const u32 id = ((AS1 const u32*)sample.sampled)[sampled] & ~kNotFinite;
   AS1 const u32* stop_ids = (AS1 const u32*)sample.stop_ids;
   for (u32 i = 0; i < sample.stops; ++i)
     if (stop_ids[i] == id) return false;
@@ -53,7 +53,7 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   }
   if (b < requests && stays[b]) {
     ((AS1 u32*)step->input[kTokensInput])[place] =
-        ((AS1 const u32*)((AS1 const MkSample*)step->samples)[launch_request].sampled)[next];
+        ((AS1 const u32*)((AS1 const MkSample*)step->samples)[launch_request].sampled)[next] & ~kNotFinite;
     ((AS1 u32*)step->input[kPositionsInput])[place] = length;
     rows[place] = 1;
     lengths[place] = length + 1;

@@ -271,7 +271,7 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
 
   u32* sampled = (u32*)sample.sampled;
   sampled[0] = sampled_before + 1;
-  sampled[1 + sampled_before] = id;
+  sampled[1 + sampled_before] = id | (is_finite_greatest(logit_of_rank(likeliest)) ? 0 : kNotFinite);
   plain(a->next)[request] = id;
   if (seen) seen[id / 32] |= 1u << id % 32;
   if (p.logprobs == 0) return;

@@ -15,7 +15,7 @@ struct StepPlaces {
 // position `length`.
 MK_INLINE bool goes_on(const MkSample& sample, u32 sampled, u32 length) {
   if (sampled >= sample.limit || length >= sample.positions) return false;
-  const u32 id = ((const u32*)sample.sampled)[sampled];
+  const u32 id = ((const u32*)sample.sampled)[sampled] & ~kNotFinite;
   const u32* stop_ids = (const u32*)sample.stop_ids;
   for (u32 i = 0; i < sample.stops; ++i)
     if (stop_ids[i] == id) return false;
@@ -35,7 +35,7 @@ MK_INLINE void make_step(MkStep* step, StepPlaces places, u32 next) {
     const u32 launch_request = launch_requests[b], length = lengths[b], page = page_begin[b];
     const MkSample& sample = ((const MkSample*)step->samples)[launch_request];
     if (!goes_on(sample, next, length)) continue;
-    ((u32*)step->input[kTokensInput])[left] = ((const u32*)sample.sampled)[next];
+    ((u32*)step->input[kTokensInput])[left] = ((const u32*)sample.sampled)[next] & ~kNotFinite;
     ((u32*)step->input[kPositionsInput])[left] = length;
     rows[left] = 1;
     lengths[left] = length + 1;

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 16;
+constexpr uint32_t kAbiVersion = 17;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -202,7 +202,7 @@ struct MkSample {
   // `bias_begin` is uint32_t[ceil(vocab / kBiasBlockIds) + 1]. The biases of a block of ids are those from
   // its entry up to the next one.
   uint64_t bias_begin;
-  uint64_t sampled;   // uint32_t[1 + limit]: how many tokens were sampled, and these
+  uint64_t sampled;   // uint32_t[1 + limit]: how many tokens were sampled, and these with their marks
   uint64_t logprobs;  // MkLogprobs[limit]; 0: not asked for
   uint64_t stop_ids;  // int32_t[stops]: the request ends with one of these ids
   uint32_t stops;
@@ -211,6 +211,8 @@ struct MkSample {
   uint32_t reserved;
 };
 static_assert(sizeof(MkSample) == 112);
+// kNotFinite marks a sampled token whose row has no greatest logit, or one that is not finite.
+constexpr uint32_t kNotFinite = 0x80000000u;
 
 // MkStep is a launch. The host writes its first step, and the kernel makes the others in place from it. The
 // launch ends after `steps` steps, or once every request has ended. Requests that end leave a step, and the

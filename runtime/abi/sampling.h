@@ -50,6 +50,11 @@ MKRT_SHARED float plain_logit(float v) {
   return v == 0 ? 0.0f : v;
 }
 
+// is_finite_greatest() tells whether a row's greatest plain logit was a finite number before.
+MKRT_SHARED bool is_finite_greatest(float plain) {
+  return plain > -kMaxLogit && plain < kMaxLogit;
+}
+
 // penalised() follows Keskar et al. 2019, section 4.1, with the case for the sign that is common since.
 MKRT_SHARED float penalised(float logit, float penalty) {
   return plain_logit(logit > 0 ? logit / penalty : logit * penalty);

@@ -1,4 +1,6 @@
 // A launch of the engine makes the batch of the planned requests, and hands on the sampled tokens.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "runtime/engine/engine.h"
@@ -104,13 +106,17 @@ Status Engine::take_tokens() {
 }
 
 // Hands the sampled tokens to request b of the batch, once its earlier tokens are all fed. Returns whether it
-// has ended.
+// has ended. Tokens that no finite logits tell end it with an error, and are not handed on.
 Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   take_scores(r, b);
   r.fed += r.rows;
   if (r.pending() > 0) {
     if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
     return false;
+  }
+  if (b < result_.not_finite.size() && result_.not_finite[b]) {
+    end(r, FinishReason::kError, {fmt::format("logits: error: {}", kNotFiniteText)});
+    return true;
   }
   const std::span<const int32_t> sampled = result_.of(b);
   const auto further = static_cast<uint32_t>(sampled.size()) - 1;  // the last one is not fed yet

@@ -271,6 +271,7 @@ Status StepMemory::read(StepResult& result) const {
   result.begin.assign(1, 0);
   result.ids.clear();
   result.logprobs.clear();
+  result.not_finite.clear();
   result.steps = 1;
   const auto* sampled = at<uint32_t>(at_.sampled);
   const auto* logprobs = at<MkLogprobs>(at_.logprobs);
@@ -282,7 +283,12 @@ Status StepMemory::read(StepResult& result) const {
       return Error{
           fmt::format("step: error: request {}: the kernel says {} tokens were sampled, expected at most {}",
                       result.begin.size() - 1, count, sizes.sampled - 1)};
-    result.ids.insert(result.ids.end(), sampled + 1, sampled + 1 + count);
+    uint32_t marks = 0;
+    for (uint32_t i = 1; i <= count; ++i) {
+      marks |= sampled[i];
+      result.ids.push_back(static_cast<int32_t>(sampled[i] & ~kNotFinite));
+    }
+    result.not_finite.push_back((marks & kNotFinite) != 0);
     if (sizes.logprobs > 0) result.logprobs.insert(result.logprobs.end(), logprobs, logprobs + count);
     if (asked) result.logprobs.resize(result.ids.size());
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));

@@ -57,7 +57,7 @@ class KeptWeightsTest(Command):
         file = self.model / "model.safetensors"
         first = self.run_model()
         at = file.stat().st_size - 1
-        self.edit(file, at, file.read_bytes()[at] ^ 0x41)
+        self.edit(file, at, file.read_bytes()[at] ^ 0x01)
         changed = self.run_model()
         self.assertNotEqual(changed, first)
         self.assertEqual(self.run_model("--keep-weights=no"), changed)

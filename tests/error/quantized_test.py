@@ -76,6 +76,13 @@ class QuantizedTest(Command):
                                 "--keep-weights", "no")
         self.assertEqual(code, 0, err)
         self.assertIn(f'warning: tensor "{Q}.weight" holds 2 values that are not a number, the first at element 5\n', err)
+        lost = "found no finite greatest logit for a new token, expected one: a weight is not finite, or a number is beyond its type"
+        self.assertIn(f"cpu: warning: {lost}\n", err)
+        (self.dir / "batch.jsonl").write_text('{"prompt_ids": [1], "max_new_tokens": 2}\n')
+        code, out, err = self.mkc("run", self.dir / "model", "--device", "cpu", "--batch-file", self.dir / "batch.jsonl", "--keep-weights", "no")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)["error"], f"logits: error: {lost}")
+        self.assertEqual(json.loads(out)["new_ids"], [])
 
     def test_scales_that_are_no_numbers_are_refused(self):
         for name, tensor, nan in (("ct_fp8_rows", Q + ".weight_scale", b"\xc0\x7f"), ("ct_fp8_blocks", Q + ".weight_scale", b"\x80\x7f"),

@@ -39,6 +39,7 @@ void add_best(const std::vector<float>& row, std::vector<float>& value, std::vec
 struct Samples {
   std::vector<Sampled> sampled;
   std::vector<SeenIds> seen;
+  std::vector<bool> not_finite;  // the token has the mark kNotFinite
 };
 
 struct RunOptions {
@@ -111,7 +112,8 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
   Samples out;
   for (size_t i = 0; i < n; ++i) {
     CHECK(sampled[i * (1 + limit)] == limit);
-    CHECK(sampled[i * (1 + limit) + limit] == next[i]);
+    CHECK((sampled[i * (1 + limit) + limit] & ~kNotFinite) == next[i]);
+    out.not_finite.push_back(sampled[i * (1 + limit) + limit] >= kNotFinite);
     const MkLogprobs& of = logprobs[i * limit + options.step];
     Sampled d{static_cast<int32_t>(next[i]), p.sampling[i].logprobs ? of.sampled : 0, {}};
     if (p.sampling[i].logprobs) d.rank = of.rank;
@@ -156,9 +158,17 @@ Problem all_filters(uint32_t vocab) {
   return p;
 }
 
+// Tells whether the greatest logit is finite, where NaN is the least.
+bool has_finite_greatest(const std::vector<float>& row) {
+  float greatest = -INFINITY;
+  for (const float v : row) greatest = v > greatest ? v : greatest;
+  return std::isfinite(greatest);
+}
+
 void check_same(const Problem& p, const Samples& got) {
   for (size_t i = 0; i < p.sampling.size(); ++i) {
     CAPTURE(i);
+    CHECK(got.not_finite[i] == !has_finite_greatest(p.logits[i]));
     const Sampled want = sample(p.logits[i], p.sampling[i], p.changes_of(i));
     CHECK(got.sampled[i].id == want.id);
     CHECK(got.sampled[i].logprob == want.logprob);
@@ -233,7 +243,7 @@ TEST_CASE("ids that are all forbidden are sampled like masked ones") {
 
 TEST_CASE("the kernel and the host agree on rows of one value, of infinities and of nothing") {
   Problem p{5000, {}, {}, {}};
-  for (const float value : {0.0f, -0.0f, 1e30f, INFINITY, -INFINITY})
+  for (const float value : {0.0f, -0.0f, 1e30f, INFINITY, -INFINITY, NAN})
     for (const MkSampling s :
          {MkSampling{1, 0, 0, 1, 0, 4}, {1, 0.7f, 0, 1, 0, 4}, {3, 0.7f, 4500, 0.5f, 1}}) {
       p.sampling.push_back(s);

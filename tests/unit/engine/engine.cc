@@ -66,6 +66,24 @@ TEST_CASE("prompts are cut into chunks beside decodes, which come first") {
   CHECK(engine.stats().rows == 27);
 }
 
+TEST_CASE("a request whose logits are not finite ends with an error, and the others go on") {
+  FakeModel model(kLimits);
+  model.lost_at = 2;
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(3, 6));
+  engine.submit(request(4, 6));
+  const std::vector<Outcome> outcomes = run(engine);
+  REQUIRE(outcomes.size() == 2);
+  CHECK(outcomes[0].reason == FinishReason::kError);
+  CHECK(outcomes[0].error ==
+        "logits: error: found no finite greatest logit for a new token, expected one: "
+        "a weight is not finite, or a number is beyond its type");
+  CHECK(outcomes[0].new_ids.size() == 2);
+  CHECK(outcomes[1].reason == FinishReason::kLength);
+  CHECK(outcomes[1].new_ids == fake_generate(request(4, 6).prompt, 6, {}, kLimits.vocab));
+  CHECK(engine.free_pages() == kLimits.pages);
+}
+
 TEST_CASE("requests join at their step, and idle steps are skipped") {
   FakeModel model(kLimits);
   Engine engine = Engine::open(model).value();

@@ -30,6 +30,7 @@ struct RunOptions {
 struct Result {
   Sampled sampled;
   SeenIds seen;
+  bool not_finite = false;  // the token has the mark kNotFinite
 };
 
 Result run(const Request& r, const RunOptions& options = {}) {
@@ -75,13 +76,21 @@ Result run(const Request& r, const RunOptions& options = {}) {
   worker.w.arenas()->step = options.step;
   mkb_sample(&worker.w, &a, 0);
   CHECK(sampled[0] == limit);
-  CHECK(sampled[limit] == next);
+  CHECK((sampled[limit] & ~kNotFinite) == next);
+  result.not_finite = sampled[limit] >= kNotFinite;
   const MkLogprobs& of = logprobs[options.step];
   result.sampled = {static_cast<int32_t>(next), r.sampling.logprobs ? of.sampled : 0, {}};
   if (r.sampling.logprobs) result.sampled.rank = of.rank;
   for (size_t j = 0; j < kMaxTop && of.top_id[j] != ~0u; ++j)
     result.sampled.top.push_back({static_cast<int32_t>(of.top_id[j]), of.top[j]});
   return result;
+}
+
+// Tells whether the greatest logit is finite, where NaN is the least.
+bool has_finite_greatest(const Request& r) {
+  float greatest = -INFINITY;
+  for (const float v : r.logits) greatest = v > greatest ? v : greatest;
+  return std::isfinite(greatest);
 }
 
 void check(const Request& r, const RunOptions& options = {}) {
@@ -98,6 +107,7 @@ void check(const Request& r, const RunOptions& options = {}) {
   at_step.position += options.step;
   const SeenIds penalised_ids = r.penalises() ? r.seen : SeenIds{};
   const Sampled want = sample(r.logits, at_step, r.changes.with(penalised_ids));
+  CHECK(got.not_finite == !has_finite_greatest(r));
   CHECK(got.sampled.id == want.id);
   CHECK(got.sampled.logprob == want.logprob);
   CHECK(got.sampled.top == want.top);

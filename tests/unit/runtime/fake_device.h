@@ -25,6 +25,7 @@ struct FakeDevice final : Device {
   MkFault fault{};
   uint32_t counted = 1;           // sampled tokens that the kernel reports
   int32_t off_by = 0;             // added to each id that the kernel samples, mod 10
+  uint32_t marks = 0;             // of each token sampled
   uint64_t failing = UINT64_MAX;  // reads of this size fail
   uint64_t max_bytes = 1 << 20;   // size of the largest block of memory
   bool shares = false;
@@ -122,7 +123,8 @@ struct FakeDevice final : Device {
     const Sampled sampled = sample(row, wanted.sampling, {seen, biases, allowed});
     auto* out = reinterpret_cast<uint32_t*>(wanted.sampled);
     out[0] = counted;
-    out[1] = next = static_cast<uint32_t>((sampled.id + off_by) % 10);
+    next = static_cast<uint32_t>((sampled.id + off_by) % 10);
+    out[1] = next | marks;
     if (wanted.logprobs == 0) return;
     auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);
     logprobs->sampled = sampled.logprob;

@@ -79,7 +79,7 @@ TEST_CASE("a manifest of another version or with other keys is refused") {
   CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 6");
   CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
         "manifest: error: version 1, expected 6");
-  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 16");
+  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 17");
   CHECK(refused([](json& m) { m["launches"] = {0, 2}; }) ==
         "manifest: error: launches are not the grids in their order");
   CHECK(refused([](json& m) { m.erase("grids"); }) == "manifest: error: key \"grids\" is missing");

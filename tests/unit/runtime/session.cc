@@ -142,6 +142,25 @@ TEST_CASE("a step of several requests gives each the successor of its last row")
   CHECK(device.steps.size() == 1);
 }
 
+TEST_CASE("a step tells which requests have no finite greatest logit, and their ids stay ids") {
+  const TwoRequests two;
+  FakeDevice device;
+  Session session = opened(device, with_pages(4));
+  StepResult result;
+  REQUIRE(session.step(two.batch(), result).ok());
+  CHECK(result.not_finite == std::vector<uint8_t>(2));
+  device.marks = kNotFinite;
+  std::vector<Samples> samples(2);
+  samples[0].limit = 0;
+  CHECK(session.step(two.batch(samples), result).ok());
+  CHECK(result.ids == std::vector<int32_t>{(9 + 2) % 10});
+  CHECK(result.not_finite == std::vector<uint8_t>{0, 1});
+  bool not_finite = false;
+  GenerateOptions options;
+  options.max_new_tokens = 2, options.not_finite = &not_finite;
+  CHECK((generate(session, std::vector<int32_t>{1}, options).ok() && not_finite));
+}
+
 TEST_CASE("each request of a step is sampled as it asks, and one whose prompt goes on is not") {
   const TwoRequests two;
   FakeDevice device;

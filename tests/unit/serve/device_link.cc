@@ -105,7 +105,8 @@ TEST_CASE("a batch read back is the batch written") {
 }
 
 TEST_CASE("a result and the first message read back are those written") {
-  const mkrt::StepResult result{{0, 1, 3}, {5, 6, 7}, {{-0.5f, {}, {}, 7}, {}, {}}, 2, {{-1.5f, {}, {}, 2}}};
+  const mkrt::StepResult result{{0, 1, 3}, {5, 6, 7}, {{-0.5f, {}, {}, 7}, {}, {}}, 2, {{-1.5f, {}, {}, 2}},
+                                {0, 1}};
   Bytes bytes;
   write_result(result, bytes);
   mkrt::StepResult read;
@@ -118,6 +119,7 @@ TEST_CASE("a result and the first message read back are those written") {
   CHECK(read.steps == 2);
   REQUIRE(read.scored.size() == 1);
   CHECK(read.scored[0].sampled == -1.5f);
+  CHECK(read.not_finite == result.not_finite);
   DeviceReady ready{
       {.max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8},
       "cpu",
