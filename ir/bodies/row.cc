@@ -12,7 +12,7 @@ std::optional<Region> row_footprint(const FootprintOf& s) {
   const Expr& cols = s.program.tensors[find_operand(s.grid, "out", true)->tensor].shape[1];
   const bool one_block = cols.is_const() && cols.constant() <= columns;
   const Range block = one_block ? Range{0, cols} : block_range(columns, cols, 1);
-  if (s.is("norm") || s.is("norm_bias") || s.is("rope")) return s.whole();
+  if (s.is("norm") || s.is("norm_bias") || s.is("rope") || s.is("active_experts")) return s.whole();
   if (s.is("x") && int_attr(s.grid.attrs, "gather_rows", 0) != 0) return Region{s.all(0), block};
   if (s.is("positions")) return Region{each(0)};
   if (s.is("next_norm")) return Region{block};
@@ -133,6 +133,7 @@ const Body& row_body() {
                   {"rope?", {kTable, "Rh"}},
                   {"operand0?", {kValue, "TD"}},
                   {"operand1?", {kValue, "TD"}},
+                  {"active_experts?", {kIndex, "1"}},
                   {"next_norm?", {kVector, "D"}}},
                  {{"out", {kEither, "TD"}},
                   {"x_bf16?", {kBf16Value, "TD"}},
@@ -143,7 +144,8 @@ const Body& row_body() {
                  {"eps?", "value0?", "value1?", "value2?", "value3?"}},
       .footprint = row_footprint,
       .set_extents = set_row_extents,
-      .check = check_row};
+      .check = check_row,
+      .lookups = {"active_experts"}};
   return body;
 }
 

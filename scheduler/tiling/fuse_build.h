@@ -90,6 +90,10 @@ Status fuse_expert_linears(Fusion& fusion, const std::vector<OpId>& linears, OpI
                            const std::string& name);
 Status fuse_expert_sum(Fusion& fusion, OpId sum, OpId add);
 
+// Returns the tables of the route whose experts computed the tensor, which then has a row for each pair of
+// token and choice. Returns nullptr where no experts did.
+const RouteTables* expert_rows(const Fusion& fusion, TensorId tensor);
+
 // Matches the attention pattern around an attention op.
 Status fuse_attention(Fusion& fusion, OpId attention);
 

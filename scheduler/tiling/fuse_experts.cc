@@ -24,14 +24,17 @@ int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, const T
   return best;
 }
 
-// Tells whether experts computed the tensor, so that it has a row for each pair of token and choice.
-bool has_expert_rows(const Fusion& f, TensorId t) {
-  const OpId op = f.producer[t.index];
-  if (!op.valid() || f.graph.ops[op].kind == OpKind::kExpertLinear) return op.valid();
-  return is_row_op(f.graph.ops[op].kind) && has_expert_rows(f, f.graph.ops[op].inputs[0]);
-}
-
 }  // namespace
+
+const RouteTables* expert_rows(const Fusion& f, TensorId t) {
+  const OpId op = f.producer[t.index];
+  if (!op.valid()) return nullptr;
+  const std::vector<TensorId>& inputs = f.graph.ops[op].inputs;
+  if (is_row_op(f.graph.ops[op].kind)) return expert_rows(f, inputs[0]);
+  const auto route =
+      f.graph.ops[op].kind == OpKind::kExpertLinear ? f.routes.find(inputs[1]) : f.routes.end();
+  return route == f.routes.end() ? nullptr : &route->second;
+}
 
 Status fuse_route(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
@@ -76,7 +79,7 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId gat
   const auto route = f.routes.find(linear.inputs[1]);
   if (route == f.routes.end()) return f.misfit(last, "its choice is no route's");
   const RouteTables& tables = route->second;
-  const bool of_tokens = !has_expert_rows(f, linear.inputs[0]);
+  const bool of_tokens = expert_rows(f, linear.inputs[0]) == nullptr;
   const OpId norm = of_tokens ? f.producer_of(linear.inputs[0], OpKind::kRmsNorm) : OpId{};
   std::vector<OpId> ops = linears;
   if (norm.valid()) ops.insert(ops.begin(), norm);

@@ -176,6 +176,8 @@ Status add_row_grid(Fusion& f, const Sequence& sequence) {
   if (sequence.norm.valid()) read_norm(f, grid, sequence.norm);
   if (sequence.rope.valid()) read_rope(f, grid, sequence.rope);
   add_steps(f, grid, sequence.steps);
+  if (const RouteTables* routed = expert_rows(f, sequence.x))
+    f.read(grid, "active_experts", routed->active_experts);
   if (sequence.gather.valid()) {
     const Expr requests = symbol(step_symbols(f.program.symbols).requests);
     if (Status listed =

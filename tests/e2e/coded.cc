@@ -188,6 +188,16 @@ TEST_CASE("weights of int4 with scales of groups or rows match float64, in steps
   check_model(wide, {{3, 2}, {70, 1}}, {}, {.max_tokens = 80, .splits = {{"*.o", 2, {}}, {"*.down", 4, {}}}});
 }
 
+TEST_CASE("layers whose gate and up projections differ in format match float64") {
+  for (Shape s : {with_experts("qwen3_moe", Type::kBf16), awkward("llama", Type::kBf16)}) {
+    s.coding = Coding::kE4m3Rows;
+    s.plain_gates = true;
+    for (const bool dynamic : {false, true})
+      check_model(s, {{1, 3}, {7, 12}, {33, 3}}, {},
+                  {.scheduler = dynamic ? Scheduler::kDynamic : Scheduler::kStatic});
+  }
+}
+
 // Integers are bits, zero points and a form on disk. Models have such matrices, and such experts.
 struct Integers {
   int bits;

@@ -33,7 +33,7 @@ bool is_coded(const Shape& s, const Entry& e) {
   if (s.family == "gpt_oss") return s.coding != Coding::kNone && e.shape.size() == 3;
   const bool router = e.name.ends_with("mlp.gate.weight") || e.name.ends_with("moe.gate.weight");
   return s.coding != Coding::kNone && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
-         e.name.ends_with(".weight");
+         e.name.ends_with(".weight") && !(s.plain_gates && e.name.ends_with("gate_proj.weight"));
 }
 
 // Returns every tensor of the model's checkpoint.

@@ -32,6 +32,7 @@ struct Shape {
   int code_group = 0;             // columns that share a scale of integers; 0: all columns of a row
   int code_bits = 4;              // of integers
   bool code_zeros = false;        // integers have zero points
+  bool plain_gates = false;       // gate_proj has no codes
   bool e4m3_cache = false;        // keys and values are kept as 8-bit floats, with scales in the checkpoint
   double rope_theta = 10000, eps = 1e-5;
 
