@@ -69,6 +69,11 @@ std::string missing_beside(const Quantization& asked, const mkrt::StoredMatrix& 
 
 }  // namespace
 
+Result<bool> is_ignored(const IgnoreDecl& ignore, const Scope& scope) {
+  if (!ignore.when) return true;
+  return evaluate_bool(*ignore.when, scope);
+}
+
 Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, const Family& family,
                                     const Scope& scope, const std::string& directory) {
   Checkpoint checkpoint;
@@ -210,17 +215,20 @@ Status Checkpoint::check_copy(const IgnoreDecl& copy, const Scope& scope) const 
                                                       copy.key, describe(value), copy.name, copy.copy_of));
 }
 
+Status Checkpoint::check_copies(const Family& family, const Scope& scope) const {
+  for (const IgnoreDecl& ignore : family.ignore) {
+    MKC_TRY(applies, is_ignored(ignore, scope));
+    if (applies) MKC_TRY_STATUS(check_copy(ignore, scope));
+  }
+  return {};
+}
+
 Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
+  MKC_TRY_STATUS(check_copies(family, scope));
   std::vector<std::string_view> ignored;
   for (const IgnoreDecl& ignore : family.ignore) {
-    bool applies = true;
-    if (ignore.when) {
-      MKC_TRY(when, evaluate_bool(*ignore.when, scope));
-      applies = when;
-    }
-    if (!applies) continue;
-    ignored.push_back(ignore.name);
-    MKC_TRY_STATUS(check_copy(ignore, scope));
+    MKC_TRY(applies, is_ignored(ignore, scope));
+    if (applies) ignored.push_back(ignore.name);
   }
   for (size_t i = 0; i < tensors_.size(); ++i) {
     bool known = used_[i];

@@ -24,6 +24,9 @@ struct CheckpointTensor {
   std::span<const std::byte> bytes{};  // the content
 };
 
+// Tells whether the family ignores the tensors of this name in the model of the scope.
+Result<bool> is_ignored(const IgnoreDecl& ignore, const Scope& scope);
+
 // Checkpoint hands out the tensors of one checkpoint by name. It records which of them were taken.
 class Checkpoint {
  public:
@@ -58,8 +61,11 @@ class Checkpoint {
   // Returns the error of a taken tensor whose type is not the expected one.
   Error unexpected(const std::string& name, const std::string& expected) const;
 
-  // Fails for a tensor that was not taken and that the family does not declare as ignored. Fails for an
-  // ignored copy that differs from its tensor.
+  // Fails for an ignored copy that differs from its tensor.
+  Status check_copies(const Family& family, const Scope& scope) const;
+
+  // Fails for a tensor that was not taken and that the family does not declare as ignored. Further errors:
+  // those of check_copies().
   Status check_all_used(const Family& family, const Scope& scope) const;
 
   DType dtype() const { return dtype_; }

@@ -333,4 +333,10 @@ Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const Ch
   return GraphBuilder(request, std::move(scope), std::move(checkpoint)).build();
 }
 
+Status check_copies(const CompileRequest& request, std::span<const CheckpointTensor> tensors) {
+  MKC_TRY(scope, request_scope(request));
+  MKC_TRY(checkpoint, Checkpoint::open(tensors, request.family, scope, request.checkpoint));
+  return checkpoint.check_copies(request.family, scope);
+}
+
 }  // namespace mkc

@@ -20,4 +20,8 @@ namespace mkc {
 // family. Empty `tensors` mean that config.json alone is compiled.
 Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const CheckpointTensor> tensors);
 
+// Fails for a tensor that the config calls a copy of another, and that differs from it. build_op_graph() has
+// this check, too.
+Status check_copies(const CompileRequest& request, std::span<const CheckpointTensor> tensors);
+
 }  // namespace mkc

@@ -252,9 +252,9 @@ bool asks_for_fp8(const Document& config, const std::string& at, const std::stri
   return method == "fp8" && !config_value(config, at + "activation_scheme").is(Node::Kind::kNull);
 }
 
-// Reads hf_quant_config.json, which ModelOpt writes.
+// Reads the config that ModelOpt writes.
 Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
-  MKC_TRY(found, read_optional_json(directory + "/hf_quant_config.json"));
+  MKC_TRY(found, read_optional_json(directory + "/" + kModeloptConfig));
   if (!found) return std::optional<Quantization>();
   const Document& document = *found;
   MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));

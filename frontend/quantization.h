@@ -18,6 +18,8 @@ struct Quantization {
   bool reordered = false;   // desc_act: the config says that g_idx has the group of each column
 };
 
+constexpr const char* kModeloptConfig = "hf_quant_config.json";
+
 // Reads `quantization_config`, or else the `quantization` of hf_quant_config.json in the directory. Returns
 // nothing where neither exists. Errors: a method, format or scheme that no weight format is for.
 Result<std::optional<Quantization>> read_quantization(const Document& config, const std::string& directory);

@@ -10,10 +10,12 @@
 #include "codegen/nvptx.h"
 #include "codegen/plan.h"
 #include "codegen/shared_object.h"
+#include "frontend/quantization.h"
 #include "ir/print.h"
 #include "runtime/artefact/seal.h"
 #include "tools/build_ids.h"
 #include "tools/certificate.h"
+#include "tools/copies.h"
 #include "tools/output.h"
 #include "tools/summary.h"
 
@@ -38,13 +40,15 @@ class Timer {
 };
 
 // Returns the name of a model's artefact in the cache, a hash of everything that it and its summary depend
-// on. Returns "" if the running program has no build id.
+// on. Returns "" if the running program has no build id, or a text cannot be read.
 std::string key_of(const Compilation& c, const std::string& assembler, const char* suffix) {
   const std::string program = build_ids();
-  if (program.empty()) return "";
+  const std::string modelopt = c.request.checkpoint + "/" + kModeloptConfig;
+  const Result<Source> quantized = mkrt::is_absent(modelopt) ? Source{} : read_source(modelopt);
+  if (program.empty() || !quantized.ok()) return "";
   std::string text = fmt::format("{}{}\n{}", program, assembler, resolved_yaml(c.request));
-  text += fmt::format("{}\n{}\n{}\n", c.request.config.source.text, c.request.family.document.source.text,
-                      c.machine.json);
+  text += fmt::format("{}\n{}\n{}\n{}\n", c.request.config.source.text, quantized.value().text,
+                      c.request.family.document.source.text, c.machine.json);
   text += fmt::format("ends {} begins {}\n", fmt::join(c.generation.end_ids, ","), c.generation.begin_id);
   text += fmt::format("{} {} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids, c.quick);
   text += fmt::format("without {}\n", fmt::join(c.without, ","));
@@ -52,6 +56,7 @@ std::string key_of(const Compilation& c, const std::string& assembler, const cha
   if (c.checkpoint)
     for (const mkrt::StoredTensor& t : c.checkpoint->tensors)
       text += fmt::format("{} {} {} {}\n", t.name, t.dtype, fmt::join(t.shape, ","), t.file);
+  if (c.checkpoint) text += stamps_of_copies(c.request, *c.checkpoint);
   return mkrt::hash_hex(text) + suffix;
 }
 

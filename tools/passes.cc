@@ -37,16 +37,6 @@ std::optional<DType> dtype_of(std::string_view stored) {
   return {};
 }
 
-// Tensors of other types may be ignored by the family, so they are reported by name only where they are used.
-std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
-  std::vector<CheckpointTensor> tensors;
-  for (const mkrt::StoredTensor& t : checkpoint.tensors) {
-    const std::optional<DType> dtype = dtype_of(t.dtype);
-    tensors.push_back({t.name, dtype.value_or(DType::i32), t.shape, t.file, dtype ? "" : t.dtype, t.bytes});
-  }
-  return tensors;
-}
-
 // Returns the targets whose default machine multiplies 8-bit floats, as people list them.
 std::string fp8_targets() {
   std::vector<std::string> names;
@@ -209,6 +199,16 @@ Status run_pass(const Pass& pass, Compilation& c, PassTime& time) {
 }
 
 }  // namespace
+
+// Tensors of other types may be ignored by the family, so they are reported by name only where they are used.
+std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
+  std::vector<CheckpointTensor> tensors;
+  for (const mkrt::StoredTensor& t : checkpoint.tensors) {
+    const std::optional<DType> dtype = dtype_of(t.dtype);
+    tensors.push_back({t.name, dtype.value_or(DType::i32), t.shape, t.file, dtype ? "" : t.dtype, t.bytes});
+  }
+  return tensors;
+}
 
 Result<OpGraph> op_graph_of(const Compilation& c) {
   const std::vector<CheckpointTensor> tensors =

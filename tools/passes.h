@@ -57,6 +57,9 @@ struct Pass {
 // Returns all passes, in order.
 std::span<const Pass> passes();
 
+// Returns the checkpoint's tensors as the frontend takes them.
+std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint);
+
 // Returns the op graph that the first pass makes of an opened model. Errors: those of build_op_graph.
 Result<OpGraph> op_graph_of(const Compilation& compilation);
 

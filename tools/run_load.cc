@@ -6,6 +6,7 @@
 #include "frontend/source.h"
 #include "runtime/session/weights.h"
 #include "scheduler/machine/cost.h"
+#include "tools/copies.h"
 #include "tools/native.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -124,6 +125,12 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   return {};
 }
 
+// Checks the copies of a checkpoint whose family is known without the flags that the artefact was made with.
+Status check_copies_of(const mkrt::Checkpoint& checkpoint) {
+  const Result<CompileRequest> request = read_request(checkpoint.directory);
+  return request.ok() ? check_copies_once(request.value(), checkpoint, default_cache()) : Status();
+}
+
 Status load_artefact(const RunArguments& a, Loaded& loaded) {
   mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model, a.seal);
   if (!artefact.ok()) return artefact.error();
@@ -133,7 +140,8 @@ Status load_artefact(const RunArguments& a, Loaded& loaded) {
   loaded.checkpoint = std::move(checkpoint.value());
   loaded.directory = a.checkpoint;
   // Weights that do not match are refused before a device is opened, because they match on no device.
-  return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
+  MKC_TRY_STATUS(mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint));
+  return check_copies_of(loaded.checkpoint);
 }
 
 // Opens the device that was asked for. `auto` is a GPU where there is one, else the processor. An artefact

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 from command import FIXTURE, MKC, ROOT, Command
+from quantized_weights import read_tensors, write_tensors
 
 PTXAS = (Path(__file__).parent / "fake_ptxas.py").read_text()
 
@@ -111,6 +112,41 @@ class CacheTest(Command):
         self.assertEqual((run("--race"), len(self.entries())), (first, 2))
         run("--workers", 2)
         self.assertEqual(len(self.entries()), 3)
+
+    def test_a_head_that_differs_from_the_embedding_is_an_error_of_a_warm_start_too(self):
+        """The config calls the head a copy of the embedding, which only the weights' bytes can belie."""
+        model = self.checkpoint(config=lambda config: config.update(tie_word_embeddings=True))
+        tensors = read_tensors(model / "model.safetensors")
+        embedding = tensors["model.embed_tokens.weight"]
+        dtype, shape, data = embedding
+
+        def store(head):
+            write_tensors(model / "model.safetensors", {**tensors, "lm_head.weight": head})
+        asked = ("--device", "cpu", "--prompt-ids", "3,1,4", "--max-new-tokens", 2, "--keep-weights", "no")
+        store(embedding)
+        code, _, err = self.mkc("compile", model, "--target", "x86-64", "-o", "x.so", **self.environment)
+        self.assertEqual(code, 0, err)
+        starts = (("run", model, *asked), ("run", "x.so", "--checkpoint", model, *asked))
+        for start in starts * 2:
+            code, _, err = self.mkc(*start, **self.environment)
+            self.assertEqual(code, 0, err)
+        kept = self.entries()
+        store((dtype, shape, data[:-2] + bytes(2)))
+        for start in starts:
+            code, _, err = self.mkc(*start, **self.environment)
+            self.assertEqual(code, 1)
+            self.assertIn('tie_word_embeddings is true, but tensor "lm_head.weight" differs from "model.embed_tokens.weight"', err)
+        self.assertEqual(self.entries(), kept)
+
+    def test_what_modelopt_says_of_a_checkpoint_makes_another(self):
+        model = self.checkpoint()
+        self.assert_new(model)
+        said = model / "hf_quant_config.json"
+        said.write_text('{"quantization": {"quant_algo": "W4A8"}}')
+        self.refuses("model/hf_quant_config.json:1:", "compile", model, "-o", self.dir / "out.cubin", **self.environment)
+        said.write_text('{"quantization": {"quant_algo": "FP8"}}')
+        self.assert_new(model)
+        self.assertTrue(self.compile(model)[0])
 
     def test_another_assembler_makes_another(self):
         self.assert_new(FIXTURE)
