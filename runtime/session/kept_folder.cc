@@ -38,15 +38,21 @@ std::vector<Entry> entries_of(const std::string& folder) {
   return entries;
 }
 
+bool is_being_written(const Entry& entry) {
+  return entry.path.extension() != ".weights";
+}
+
 void remove_left_behind(const std::string& folder) {
   std::error_code ignored;
   for (const Entry& entry : entries_of(folder))
-    if (entry.path.extension() != ".weights" && fs::file_time_type::clock::now() - entry.used > kLeftBehind)
+    if (is_being_written(entry) && fs::file_time_type::clock::now() - entry.used > kLeftBehind)
       fs::remove(entry.path, ignored);
 }
 
-double gigabytes(uint64_t bytes) {
-  return static_cast<double>(bytes) / 1e9;
+std::string size_text(uint64_t bytes) {
+  if (bytes < 1'000'000) return fmt::format("{} bytes", bytes);
+  const auto size = static_cast<double>(bytes);
+  return size < 1e9 ? fmt::format("{:.1f} MB", size / 1e6) : fmt::format("{:.1f} GB", size / 1e9);
 }
 
 }  // namespace
@@ -66,24 +72,29 @@ Status make_room(const KeptFolder& folder, const std::string& name, uint64_t byt
   for (const Entry& entry : entries) total += entry.bytes;
   const uint64_t max = folder.max_bytes.value_or((space.available + total) / 4);
   if (bytes > max)
-    return fail(fmt::format("weights of {:.1f} GB are more than the limit of {:.1f} GB for kept weights",
-                            gigabytes(bytes), gigabytes(max)));
+    return fail(fmt::format("weights of {} are more than the limit of {} for kept weights", size_text(bytes),
+                            size_text(max)));
   // The old file of this name stays until the new one takes its place, but only the new one counts.
   const auto own = std::ranges::find_if(entries, [&](const Entry& e) { return e.path.filename() == name; });
   if (own != entries.end()) {
     total -= own->bytes;
     entries.erase(own);
   }
+  std::erase_if(entries, is_being_written);  // they count, and another process needs them
   rlimit of_file{};
   if (getrlimit(RLIMIT_FSIZE, &of_file) == 0 && bytes > of_file.rlim_cur)
     return fail(fmt::format("weights of {} bytes are more than the {} that this process may write to a file",
                             bytes, of_file.rlim_cur));
   uint64_t removable = 0;
   size_t removed = 0;
-  for (; total - removable + bytes > max; ++removed) removable += entries[removed].bytes;
+  for (; removed < entries.size() && total - removable + bytes > max; ++removed)
+    removable += entries[removed].bytes;
+  if (total - removable + bytes > max)
+    return fail(fmt::format("weights of {}, and {} that others are packing, are more than the limit of {}",
+                            size_text(bytes), size_text(total - removable), size_text(max)));
   if (space.available + removable < bytes + folder.reserve_bytes)
-    return fail(fmt::format("weights of {:.1f} GB leave less than {:.1f} GB of the disk's {:.1f} GB free",
-                            gigabytes(bytes), gigabytes(folder.reserve_bytes), gigabytes(space.available)));
+    return fail(fmt::format("weights of {} leave less than {} of the disk's {} free", size_text(bytes),
+                            size_text(folder.reserve_bytes), size_text(space.available)));
   for (size_t i = 0; i < removed; ++i) fs::remove(entries[i].path, failed);
   return {};
 }

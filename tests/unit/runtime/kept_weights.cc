@@ -276,6 +276,24 @@ TEST_CASE("weights used least recently give way, and no others") {
   CHECK(a.files() == expected);
 }
 
+TEST_CASE("files that another process is writing stay and count") {
+  const Folders a, b;
+  const std::string of_a = start(a).report.file;
+  const uint64_t bytes = fs::file_size(of_a);
+  const std::string name = std::string(32, 'a') + ".weights.GhIjKl",
+                    being_written = a.dir.write("kept/" + name, std::string(bytes, 'y'));
+  fs::last_write_time(being_written, fs::file_time_type::clock::now() - std::chrono::minutes(30));
+  const std::string of_b = start(b, {a.kept.path, 2 * bytes, 0}).report.file;
+  std::vector<std::string> expected{of_b, being_written};
+  std::ranges::sort(expected);
+  CHECK(a.files() == expected);
+  const Start none = start(a, {a.kept.path, 2 * bytes - 1, 0});
+  REQUIRE(none.report.warnings.size() == 1);
+  CHECK(none.report.warnings[0].find("that others are packing, are more than the limit of") !=
+        std::string::npos);
+  CHECK(a.files() == expected);
+}
+
 // Returns the warning of a start, which must pack and give the right weights.
 std::string refused(const Folders& f, const KeptFolder& kept) {
   const Start s = start(f, kept);
@@ -288,9 +306,9 @@ TEST_CASE("weights that cannot be kept give one warning") {
   const std::string then = "; the packed weights are not kept", file = f.dir.write("file", "");
   CHECK(refused(f, {file + "/in", {}, 0}) == "file/in: warning: cannot create: Not a directory" + then);
   CHECK(refused(f, {f.kept.path, 1000, 0}) ==
-        "kept: warning: weights of 0.0 GB are more than the limit of 0.0 GB for kept weights" + then);
+        "kept: warning: weights of 2.1 MB are more than the limit of 1000 bytes for kept weights" + then);
   CHECK(refused(f, {f.kept.path, {}, UINT64_MAX / 2})
-            .starts_with("kept: warning: weights of 0.0 GB leave less than 9223372036.9 GB of the disk's "));
+            .starts_with("kept: warning: weights of 2.1 MB leave less than 9223372036.9 GB of the disk's "));
   CHECK(f.files().empty());
 }
 
