@@ -18,12 +18,20 @@ bool matches_name(const std::string& name, const std::string& module) {
 }  // namespace
 
 bool matches_glob(std::string_view pattern, std::string_view text) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  for (size_t at = star; at <= text.size(); ++at)
-    if (matches_glob(pattern.substr(star + 1), text.substr(at))) return true;
-  return false;
+  // A mismatch gives the last star one more byte. Earlier stars need no second try.
+  size_t p = 0, t = 0, star = pattern.npos, behind_star = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++, behind_star = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p, ++t;
+    } else if (star != pattern.npos) {
+      p = star + 1, t = ++behind_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
 Result<ModulePattern> parse_pattern(const std::string& text) {

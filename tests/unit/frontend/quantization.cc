@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "frontend/json.h"
+#include "frontend/module_pattern.h"
 #include "tests/unit/frontend/fixtures.h"
 
 using namespace mkc;
@@ -39,6 +40,31 @@ std::string error_of(const std::string& keys) {
 }
 
 }  // namespace
+
+TEST_CASE("stars of a pattern stand for any text") {
+  for (const auto& [pattern, text, fits] : {std::tuple{"", "", true},
+                                            {"", "a", false},
+                                            {"*", "", true},
+                                            {"*", "ab", true},
+                                            {"a*", "ab", true},
+                                            {"a*", "ba", false},
+                                            {"*b", "abab", true},
+                                            {"*b", "aba", false},
+                                            {"a*b*c", "aXbYbc", true},
+                                            {"a*b*c", "aXcYb", false},
+                                            {"**a", "a", true},
+                                            {"a**", "a", true},
+                                            {"ab", "a", false}}) {
+    CAPTURE(pattern);
+    CAPTURE(text);
+    CHECK(matches_glob(pattern, text) == fits);
+  }
+  std::string stars;
+  for (int i = 0; i < 40; ++i) stars += "*a";
+  CHECK(!matches_glob(stars + "b",
+                      std::string(4000, 'a')));  // it would outlast the test if stars were tried again
+  CHECK(matches_glob(stars, std::string(4000, 'a')));
+}
 
 TEST_CASE("rotations, sparse weights and unknown schemes of activations are refused") {
   const std::string key = "error: quantization_config.",
