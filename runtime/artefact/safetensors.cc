@@ -43,7 +43,7 @@ StoredTensor read_entry(const std::string& name, const JsonNode& entry, const Ma
   entry.allow_keys({"dtype", "shape", "data_offsets"});
   StoredTensor tensor{name, entry.at("dtype").string(), {}, file.path, {}};
   uint64_t bytes = dtype_bytes(tensor.dtype);
-  if (bytes == 0) entry.at("dtype").fail_expected("a dtype of the safetensors format");
+  if (bytes == 0) entry.at("dtype").fail_expected("a dtype that mkc reads");
   for (const JsonNode& dim : entry.at("shape").items()) {
     const uint64_t size = size_of(dim);
     tensor.shape.push_back(static_cast<int64_t>(size));

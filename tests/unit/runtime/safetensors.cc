@@ -117,7 +117,7 @@ TEST_CASE("a header that does not describe its file is refused") {
   CHECK(refused(entry(R"({"dtype":"BF16","shape":[2],"data_offsets":[12,16]})")) ==
         "model.safetensors: error: tensor \"t\" begins at byte 12 of the data, expected 0");
   CHECK(refused(entry(R"({"dtype":"BF17","shape":[8],"data_offsets":[0,16]})")) ==
-        "model.safetensors: error: t.dtype: found \"BF17\", expected a dtype of the safetensors format");
+        "model.safetensors: error: t.dtype: found \"BF17\", expected a dtype that mkc reads");
   CHECK(refused(entry(R"({"dtype":"BF16","shape":[-8],"data_offsets":[0,16]})")) ==
         "model.safetensors: error: t.shape[0]: found -8, expected an integer from 0 to 2^63 - 1");
   CHECK(refused(entry(R"({"dtype":"BF16","shape":[4611686018427387904,2],"data_offsets":[0,16]})")) ==
