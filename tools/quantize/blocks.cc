@@ -25,13 +25,19 @@ float max_magnitude(Block block) {
   return max;
 }
 
-// Returns the squared error of a block, added up in an order that does not depend on the machine.
+// Returns a power of 2 that brings a block's greatest magnitude near 1. Squares of errors then fit in f32.
+float unit_of(float max) {
+  return std::ldexp(1.0f, -std::clamp(std::ilogb(max), -126, 126));
+}
+
+// Returns the squared error of a block times `unit`, added up in an order that does not depend on the
+// machine.
 template <class Code>
-float squared_error(Block block, float scale) {
+float squared_error(Block block, float scale, float unit) {
   const float inverse = 1 / scale;
   std::array<float, kLanes> sums{};
   const auto add = [&](size_t i, float& sum) {
-    const float error = block[i] - Code::round(block[i] * inverse) * scale;
+    const float error = (block[i] - Code::round(block[i] * inverse) * scale) * unit;
     sum += error * error;
   };
   size_t i = 0;
@@ -57,12 +63,12 @@ float to_bf16(float x) {
 
 template <class Code>
 float find_bf16_scale(Block block, float min) {
-  const float whole = max_magnitude(block) / Code::kMax;
+  const float max = max_magnitude(block), whole = max / Code::kMax;
   if (whole == 0) return min;
   Best best;
   for (int i = 0; i <= kClips; ++i) {
     const float scale = std::max(to_bf16(whole * (1 - static_cast<float>(i) * kClipStep)), min);
-    best.offer(scale, squared_error<Code>(block, scale));
+    best.offer(scale, squared_error<Code>(block, scale, unit_of(max)));
   }
   return best.scale;
 }
@@ -76,7 +82,7 @@ float find_power_scale(Block block) {
   Best best;
   for (const int e : {exponent, exponent + 1, exponent - 1}) {
     const float scale = std::ldexp(1.0f, std::clamp(e, -126, 127));
-    best.offer(scale, squared_error<Code>(block, scale));
+    best.offer(scale, squared_error<Code>(block, scale, unit_of(max)));
   }
   return best.scale;
 }
