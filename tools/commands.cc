@@ -1,6 +1,8 @@
 #include "tools/commands.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -57,11 +59,26 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
       ->needs(level);
 }
 
+// Ends the process when it reads behind the end of a mapped file, which another process has shortened.
+void end_by_fault(int signal, siginfo_t* info, void*) {
+  constexpr std::string_view kShortened =
+      "mkc: error: a file was shortened while mkc read it, or its disk failed\n";
+  if (info->si_code != BUS_ADRERR) return end_by_signal(signal);
+  mkrt::remove_temporaries();
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kShortened.data(), kShortened.size());
+  _exit(1);
+}
+
 // Installs handlers. A signal that the caller ignores stays ignored.
 void handle_signals() {
   std::signal(SIGPIPE, SIG_IGN);  // write() reports a closed pipe as an error
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+  std::signal(SIGXFSZ, SIG_IGN);  // write() reports a file that is too large
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM})
     if (std::signal(signal, end_by_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
+  struct sigaction fault{};
+  fault.sa_sigaction = end_by_fault;
+  fault.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &fault, nullptr);
 }
 
 }  // namespace
