@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "frontend/quantization.h"
+#include "runtime/base/json_text.h"
+#include "runtime/session/kept_key.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/model_path.h"
@@ -57,19 +59,37 @@ Status check_plain(const Compilation& c) {
                   describe(config_value(config, "quantization_config.quant_method"))));
 }
 
+// Returns the number of tokens that the model's embeddings know.
+uint64_t vocab_of(const OpGraph& graph) {
+  uint64_t vocab = INT32_MAX;
+  for (const Op& op : graph.ops)
+    if (op.kind == OpKind::kEmbed)
+      vocab = std::min(vocab, static_cast<uint64_t>(evaluate(graph.tensors[op.inputs[1]].shape[0], {})));
+  return vocab;
+}
+
+// Refuses a config that nlohmann's parser would change. The written config has its numbers.
+Status check_integers(const Original& original) {
+  const std::string fault = mkrt::wide_integer_fault(original.config());
+  if (fault.empty()) return {};
+  return Error{fmt::format("{}: error: {}", original.compilation.request.config.source.path, fault)};
+}
+
 Result<Original> open_original(const Arguments& a) {
   MKC_TRY(model, find_model(a.model));
   MKC_TRY(compilation, open_model({model, {}, ""}, true));
   Original original{std::move(compilation), {}, {}, {}};
   MKC_TRY_STATUS(check_plain(original.compilation));
+  MKC_TRY_STATUS(check_integers(original));
   MKC_TRY_STATUS(run_passes(original.compilation, passes()[0].name));
-  MKC_TRY(matrices,
-          choose_matrices(std::get<OpGraph>(original.compilation.module), a.selection, target_format_of(a)));
+  const auto& graph = std::get<OpGraph>(original.compilation.module);
+  const uint64_t vocab = vocab_of(graph);
+  MKC_TRY(matrices, choose_matrices(graph, a.selection, target_format_of(a)));
   MKC_TRY(shards, plan_shards(original.checkpoint(), matrices));
   original.matrices = std::move(matrices);
   original.shards = std::move(shards);
   if (a.held_out.empty()) return original;
-  MKC_TRY(documents, read_documents(a.held_out, original.checkpoint().directory));
+  MKC_TRY(documents, read_documents(a.held_out, original.checkpoint().directory, vocab));
   original.documents = std::move(documents);
   return original;
 }
@@ -91,7 +111,7 @@ void print_tensor(const ShardSource& source, const Format& format, const SquareS
 // Writes the folder, and returns the sums of all quantized matrices.
 Result<SquareSums> write_folder(const Arguments& a, const Original& original, OutputFolder& folder) {
   const Format& format = *original.matrices.format;
-  MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder.path()));
+  MKC_TRY(left_out, copy_other_files(original.checkpoint(), folder));
   MKC_TRY_STATUS(write_config(original.config(), original.matrices, folder.path()));
   uint64_t read = 0, all = 0;
   for (const Shard& shard : original.shards)
@@ -112,9 +132,29 @@ Result<SquareSums> write_folder(const Arguments& a, const Original& original, Ou
     MKC_TRY_STATUS(write_shard(shard, format, folder.path(), options));
   progress.clear();
   MKC_TRY_STATUS(write_index(original.shards, folder.path()));
+  MKC_TRY_STATUS(mkrt::check_stamps(original.checkpoint()));
   MKC_TRY_STATUS(folder.commit());
   if (!left_out.empty()) print_out("left out: {}\n", fmt::join(left_out, ", "));
   return sums;
+}
+
+// Returns the error with the output's path in the place of the temporary folder's.
+Error error_of_output(Error error, const OutputFolder& folder, const std::string& out) {
+  std::string& text = error.message;
+  const std::string& path = folder.path();
+  for (size_t at; (at = text.find(path)) != text.npos;) text.replace(at, path.size(), out);
+  return error;
+}
+
+// Says what transformers cannot do with the output.
+void print_limits(const Original& original) {
+  const Format& format = *original.matrices.format;
+  if (format.stacked || format.scale != ScaleType::kE8m0) return;
+  for (const mkrt::StoredTensor& t : original.checkpoint().tensors)
+    if (original.matrices.quantized.contains(t.name) && t.dtype != "BF16")
+      return print_err(
+          "warning: weights of {} become {}, which transformers opens, but cannot run: it needs BF16\n",
+          t.dtype, format.name);
 }
 
 Status quantize_model(const Arguments& a) {
@@ -125,13 +165,19 @@ Status quantize_model(const Arguments& a) {
     MKC_TRY(loss, loss_of(original.checkpoint().directory, original.documents));
     before = loss;
   }
-  MKC_TRY(sums, write_folder(a, original, folder));
+  const Result<SquareSums> written = write_folder(a, original, folder);
+  if (!written.ok()) {
+    MKC_TRY_STATUS(mkrt::check_stamps(original.checkpoint()));  // a file that changed explains other errors
+    return error_of_output(written.error(), folder, a.out);
+  }
+  const SquareSums& sums = written.value();
   uint64_t from = 0, to = 0;
   for (const mkrt::StoredTensor& t : original.checkpoint().tensors) from += t.bytes.size();
   for (const Shard& shard : original.shards) to += shard.bytes;
   print_out("{}: {} matrices, relative error {:.5f}, {:.1f} MB of {:.1f} MB\n", a.out,
             original.matrices.count(), relative(sums), static_cast<double>(to) / kMega,
             static_cast<double>(from) / kMega);
+  print_limits(original);
   if (original.documents.empty()) return {};
   MKC_TRY(after, loss_of(a.out, original.documents));
   print_out("held-out loss of {} tokens: {:.4f} nats/token before, {:.4f} after\n", after.tokens, before.nats,

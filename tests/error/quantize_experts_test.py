@@ -152,9 +152,9 @@ class QuantizeExpertsTest(Command):
         model = self.source()
         for form in ("fp8", "fp8-block", "int4-g128"):
             self.refuses(f'model/model.safetensors: error: tensor "{EXPERTS}.down_proj" has all experts, for which {form} has no form, '
-                         f"expected mxfp4; --keep {EXPERTS} leaves it as it is\n", "quantize", model, "-o", "out", "--format", form)
+                         f"expected mxfp4; --keep {EXPERTS} leaves it as it is, --keep mlp.experts those of all layers\n", "quantize", model, "-o", "out", "--format", form)
         self.refuses('model/model.safetensors: error: tensor "model.layers.0.self_attn.k_proj.weight" has 64 columns, expected a multiple '
-                     "of 128 for int4-g128; --keep model.layers.0.self_attn.k_proj leaves it as it is\n",
+                     "of 128 for int4-g128; --keep model.layers.0.self_attn.k_proj leaves it as it is, --keep k_proj those of all layers\n",
                      "quantize", model, "-o", "out", "--format", "int4-g128", "--keep", "mlp.experts")
 
     def test_kept_experts_stay_floats_beside_attention_of_another_format(self):
@@ -187,7 +187,7 @@ class QuantizeExpertsTest(Command):
     def test_wrong_input_is_refused(self):
         self.refuses("--head: error: gpt_oss has no head that can get mxfp4", "quantize", PLAIN, "-o", "out", "--format", "mxfp4", "--head")
         self.refuses(f'{PLAIN}/model.safetensors: error: tensor "{EXPERTS}.down_proj" has 56 inputs, expected a multiple of 32 for mxfp4; '
-                     f"--keep {EXPERTS} leaves it as it is\n", "quantize", PLAIN, "-o", "out", "--format", "mxfp4")
+                     f"--keep {EXPERTS} leaves it as it is, --keep mlp.experts those of all layers\n", "quantize", PLAIN, "-o", "out", "--format", "mxfp4")
         for form in ("mxfp4", "fp8"):
             self.refuses(f"{CODED}/config.json:44:3: error: quantization_config has quant_method \"mxfp4\", expected weights that are not "
                          "quantized\n", "quantize", CODED, "-o", "out", "--format", form)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -38,19 +40,41 @@ bool has_weights(const std::string& name) {
                                           ".bin",         ".bin.index.json",
                                           ".pt",          ".pth",
                                           ".gguf",        ".h5",
-                                          ".msgpack",     ".onnx"};
+                                          ".msgpack",     ".onnx",
+                                          ".onnx_data",   ".ckpt",
+                                          ".npz",         ".ot",
+                                          ".pkl"};
   return std::ranges::any_of(kEndings, [&](const char* ending) { return name.ends_with(ending); });
+}
+
+// Moves a folder's files and removes the folder. config.json comes last: a checkpoint without it is none.
+// Files that were moved are removed where one cannot be.
+std::error_code move_files(const fs::path& from, const fs::path& to) {
+  std::error_code failed, ignored;
+  std::vector<fs::path> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from, failed))
+    names.push_back(entry.path().filename());
+  std::ranges::partition(names, [](const fs::path& name) { return name != kConfig; });
+  for (size_t i = 0; i < names.size() && !failed; ++i) {
+    fs::rename(from / names[i], to / names[i], failed);
+    if (failed)
+      for (size_t moved = 0; moved < i; ++moved) fs::remove(to / names[moved], ignored);
+  }
+  if (!failed) fs::remove(from, ignored);
+  return failed;
 }
 
 }  // namespace
 
+// The folder is in `to` where `to` exists, and else beside it.
 struct OutputFolder::State {
   std::string to, path;
+  bool inside;
   mkrt::Temporary noted;
   bool committed = false;
 
-  State(std::string target, std::string folder)
-      : to(std::move(target)), path(std::move(folder)), noted(path) {}
+  State(std::string target, std::string folder, bool is_inside)
+      : to(std::move(target)), path(std::move(folder)), inside(is_inside), noted(path) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -68,6 +92,10 @@ const std::string& OutputFolder::path() const {
   return state_->path;
 }
 
+const std::string& OutputFolder::target() const {
+  return state_->to;
+}
+
 Result<OutputFolder> OutputFolder::create(const std::string& path) {
   std::error_code failed;
   const std::string given = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
@@ -75,24 +103,35 @@ Result<OutputFolder> OutputFolder::create(const std::string& path) {
   if (failed) return folder_fault(given, "cannot create: " + failed.message());
   if (fs::equivalent(to, ".", failed))
     return folder_fault(given, "is the working directory, expected a new or another directory");
-  if (fs::exists(to, failed) && !(fs::is_directory(to, failed) && fs::is_empty(to, failed)))
+  const bool inside = fs::exists(to, failed);
+  if (inside && !(fs::is_directory(to, failed) && fs::is_empty(to, failed)))
     return folder_fault(given, "exists, expected a new or an empty directory");
-  std::string folder = mkrt::temporary_beside(to);
-  if (mkdtemp(folder.data()) == nullptr)
-    return folder_fault(given, fmt::format("cannot create: {}", std::strerror(errno)));
-  fs::permissions(folder, fs::perms(0755), failed);
-  return OutputFolder(std::make_unique<State>(to, folder));
+  std::string folder = inside ? to + "/.mkc.XXXXXX" : mkrt::temporary_beside(to);
+  // mkdtemp() finds a free name. mkdir() gives the folder the permissions that the process's mask leaves.
+  if (mkdtemp(folder.data()) == nullptr || rmdir(folder.c_str()) != 0 || mkdir(folder.c_str(), 0777) != 0)
+    return folder_fault(given,
+                        fmt::format("cannot {}: {}", inside ? "write" : "create", std::strerror(errno)));
+  return OutputFolder(std::make_unique<State>(to, folder, inside));
 }
 
 Status OutputFolder::commit() {
   std::error_code failed;
-  fs::rename(state_->path, state_->to, failed);
+  if (state_->inside)
+    failed = move_files(state_->path, state_->to);
+  else
+    fs::rename(state_->path, state_->to, failed);
   if (failed) return folder_fault(state_->to, "cannot write: " + failed.message());
   state_->committed = true;
   return {};
 }
 
-Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint, const std::string& to) {
+Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint,
+                                                  const OutputFolder& folder) {
+  const std::string& to = folder.path();
+  const auto is_output = [&](const fs::path& path) {
+    std::error_code ignored;
+    return fs::equivalent(path, to, ignored) || fs::equivalent(path, folder.target(), ignored);
+  };
   std::vector<std::string> left_out;
   std::error_code failed;
   const fs::directory_iterator entries(checkpoint.directory, failed);
@@ -101,6 +140,7 @@ Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkp
     const std::string name = entry.path().filename().string();
     const auto written = [&](const mkrt::MappedFile& file) { return fs::path(file.path).filename() == name; };
     if (name == kConfig || name == kIndex || std::ranges::any_of(checkpoint.files, written)) continue;
+    if (is_output(entry.path())) continue;
     if (std::error_code ignored; !entry.is_regular_file(ignored) || has_weights(name)) {
       left_out.push_back(name);
       continue;

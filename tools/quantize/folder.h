@@ -10,8 +10,10 @@
 
 namespace mkc::quantize {
 
-// OutputFolder is a new folder beside `path`. commit() renames it to `path`, or to what `path` leads to by
-// links. Nothing is left without commit(), also when a signal ends the process.
+// OutputFolder is a new folder beside `path`, or in it where it is an empty directory. commit() renames the
+// folder or its files to what `path` leads to by links. An empty directory so keeps its permissions.
+//
+// Nothing is left without commit(), also when a signal ends the process.
 class OutputFolder {
  public:
   // Errors: `path` is no empty directory but exists, or is the working directory; the new folder could not be
@@ -21,7 +23,8 @@ class OutputFolder {
   OutputFolder& operator=(OutputFolder&&) noexcept;
   ~OutputFolder();
 
-  const std::string& path() const;  // of the new folder
+  const std::string& path() const;    // of the new folder
+  const std::string& target() const;  // what commit() writes
   mkrt::Status commit();
 
  private:
@@ -31,9 +34,9 @@ class OutputFolder {
 };
 
 // Copies the checkpoint's other files. Folders and other files of weights are left out; their names are
-// returned, sorted. Errors: a file that cannot be read or written.
+// returned, sorted, but for the output's. Errors: a file that cannot be read or written.
 mkrt::Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint,
-                                                        const std::string& to);
+                                                        const OutputFolder& folder);
 
 // Writes config.json with the config of the format. `config` is the text of the source's, which is JSON.
 mkrt::Status write_config(const std::string& config, const Matrices& matrices, const std::string& to);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "runtime/base/file.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/run_inputs.h"
 #include "tools/run_load.h"
@@ -18,13 +19,16 @@ namespace {
 constexpr size_t kMaxDocumentBytes = size_t{64} << 20;
 constexpr size_t kMaxDocumentTokens = 1024;  // of a document, all of whose logits are in memory at once
 
-// Returns the ids of a line that is a JSON list of integers, or nothing.
-std::optional<std::vector<int32_t>> ids_of(const std::string& line) {
-  if (!line.starts_with('[')) return {};
+// Returns the ids of a line that is a JSON list, or nothing. Error: an element that is no id.
+Result<std::optional<std::vector<int32_t>>> ids_of(const std::string& line, uint64_t vocab, const Loc& at) {
+  if (!line.starts_with('[')) return std::optional<std::vector<int32_t>>();
   const auto json = nlohmann::json::parse(line, nullptr, false);
-  const auto is_id = [](const nlohmann::json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
-  if (!json.is_array() || !std::ranges::all_of(json, is_id)) return {};
-  return json.get<std::vector<int32_t>>();
+  if (!json.is_array()) return std::optional<std::vector<int32_t>>();
+  const auto wrong = std::ranges::find_if_not(
+      json, [&](const nlohmann::json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < vocab; });
+  if (wrong != json.end())
+    return error_at(at, fmt::format("found {}, expected ids from 0 to {}", json_text(*wrong), vocab - 1));
+  return std::optional(json.get<std::vector<int32_t>>());
 }
 
 Result<std::vector<int32_t>> encode_text(const std::string& line, const mkrt::Tokenizer& tokenizer,
@@ -57,31 +61,49 @@ Status add_document(mkrt::Session& session, std::span<const int32_t> ids, size_t
   return {};
 }
 
+// Reader turns lines into ids. The tokenizer is opened for the first line of text.
+struct Reader {
+  const std::string& checkpoint;
+  uint64_t vocab;
+  GenerationDefaults defaults;
+  std::optional<mkrt::Tokenizer> tokenizer{};
+
+  Result<std::vector<int32_t>> encode_line(const std::string& line, const Loc& at) {
+    if (!tokenizer) {
+      MKC_TRY(found, find_tokenizer(checkpoint, "the text of --held-out; lists of ids need none"));
+      tokenizer = std::move(found);
+    }
+    Result<std::vector<int32_t>> ids = encode_text(line, *tokenizer, defaults);
+    if (!ids.ok()) return error_at(at, ids.error().message);
+    for (const int32_t id : ids.value())
+      if (static_cast<uint64_t>(id) >= vocab)
+        return error_at(at, fmt::format("has id {}, expected ids from 0 to {}", id, vocab - 1));
+    return ids;
+  }
+
+  Result<std::vector<int32_t>> read(const std::string& line, const Loc& at) {
+    MKC_TRY(listed, ids_of(line, vocab, at));
+    Result<std::vector<int32_t>> ids = listed ? std::move(*listed) : encode_line(line, at);
+    if (ids.ok() && ids.value().size() < 2)
+      return error_at(at, fmt::format("found {} token, expected at least 2", ids.value().size()));
+    return ids;
+  }
+};
+
 }  // namespace
 
-Result<Documents> read_documents(const std::string& path, const std::string& checkpoint) {
+Result<Documents> read_documents(const std::string& path, const std::string& checkpoint, uint64_t vocab) {
   MKC_TRY(text, mkrt::read_text(path, kMaxDocumentBytes));
   MKC_TRY(defaults, read_defaults(checkpoint));
-  std::optional<mkrt::Tokenizer> tokenizer;
+  Reader reader{checkpoint, vocab, std::move(defaults)};
   Documents documents;
   std::istringstream lines(text);
-  size_t number = 0;
+  uint32_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (line.empty()) continue;
-    std::optional<std::vector<int32_t>> ids = ids_of(line);
-    if (!ids) {
-      if (!tokenizer) {
-        MKC_TRY(found, find_tokenizer(checkpoint, "the text of --held-out; lists of ids need none"));
-        tokenizer = std::move(found);
-      }
-      MKC_TRY(encoded, encode_text(line, *tokenizer, defaults));
-      ids = std::move(encoded);
-    }
-    if (ids->size() < 2)
-      return error_at({path, static_cast<uint32_t>(number), 1},
-                      fmt::format("found {} token, expected at least 2", ids->size()));
-    documents.push_back(std::move(*ids));
+    MKC_TRY(ids, reader.read(line, {path, number, 1}));
+    documents.push_back(std::move(ids));
   }
   if (documents.empty()) return Error{fmt::format("{}: error: has no line of text or of ids", path)};
   return documents;

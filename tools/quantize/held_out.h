@@ -13,8 +13,11 @@ using Documents = std::vector<std::vector<int32_t>>;  // ids of tokens
 
 // Reads a file with a document in each line: text, or a JSON list of ids. The checkpoint's tokenizer encodes
 // text, with the ids that it puts around texts, and the first id that ends a text follows. Empty lines count
-// nothing. Errors: a file without documents, or with one of a single token; those of the tokenizer.
-Result<Documents> read_documents(const std::string& path, const std::string& checkpoint);
+// nothing. A line that is a JSON array is a list.
+//
+// Errors: a file without documents. A line with a single token, with an id that is not below `vocab`, with
+// another element, or that the tokenizer cannot encode. A tokenizer that is missing or wrong.
+Result<Documents> read_documents(const std::string& path, const std::string& checkpoint, uint64_t vocab);
 
 struct Loss {
   double nats = 0;      // a token

@@ -82,6 +82,26 @@ std::string module_of(const std::string& matrix) {
   return matrix.substr(0, matrix.rfind('.'));
 }
 
+// Checks that the experts of each stacked tensor stay all, or none of them: mkc reads experts of one format.
+Status check_experts(const OpGraph& graph, const std::map<std::string, Kind>& matrices) {
+  for (const Tensor& tensor : graph.tensors) {
+    const auto first = tensor.shape.size() == 3 ? matrices.find(source_name(tensor, 0)) : matrices.end();
+    if (first == matrices.end()) continue;
+    const int64_t experts = evaluate(tensor.shape[0], {});
+    for (int64_t i = 1; i < experts; ++i) {
+      const auto other = matrices.find(source_name(tensor, i));
+      if (other == matrices.end() || (other->second == Kind::kStays) == (first->second == Kind::kStays))
+        continue;
+      const bool keeps_first = first->second == Kind::kStays;
+      return Error{
+          fmt::format("--keep: error: found {} kept and {} not, expected all experts of a layer or none",
+                      module_of(keeps_first ? first->first : other->first),
+                      module_of(keeps_first ? other->first : first->first))};
+    }
+  }
+  return {};
+}
+
 // Lets matrices stay whose modules a pattern of `keep` names.
 Status keep_matrices(std::map<std::string, Kind>& matrices, const std::vector<std::string>& keep,
                      const std::string& model) {
@@ -103,7 +123,14 @@ Status keep_matrices(std::map<std::string, Kind>& matrices, const std::vector<st
 
 Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selection, const Format& format) {
   std::map<std::string, Kind> matrices = matrices_of_products(graph);
+  const auto heads = [&] {
+    return std::ranges::count_if(
+        matrices, [](const auto& m) { return m.second == Kind::kHead || m.second == Kind::kTiedHead; });
+  };
+  const auto all_heads = heads();
   MKC_TRY_STATUS(keep_matrices(matrices, selection.keep, graph.name));
+  MKC_TRY_STATUS(check_experts(graph, matrices));
+  const bool keeps_head = heads() < all_heads;
   const bool stacked =
       std::ranges::any_of(matrices, [](const auto& m) { return m.second == Kind::kStacked; });
   const Format* const of_stacked = stacked ? find_stacked(format) : nullptr;
@@ -123,7 +150,11 @@ Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selectio
       chosen.quantized.insert(name);
   }
   if (selection.head && !head)
-    return Error{fmt::format("--head: error: {} has no head that can get {}", graph.name, format.name)};
+    return Error{fmt::format("--head: error: {} has no head that can get {}{}", graph.name, format.name,
+                             keeps_head ? ": --keep names it" : "")};
+  if (chosen.count() == 0)
+    return Error{fmt::format("--keep: error: names all matrices of {}, expected one that gets {}", graph.name,
+                             format.name)};
   if (!head) left_out.insert(module_of(kHeadWeight));
   chosen.left_out.assign(left_out.begin(), left_out.end());
   return chosen;

@@ -36,7 +36,8 @@ struct Selection {
 // All other matrices then stay as they are, because that form has no others.
 //
 // Errors: a pattern that is no regular expression, or that names no matrix of a product; `head` where there
-// is none, where a pattern names it, or where the form has no other matrices than experts.
+// is none, where a pattern names it, or where the form has no other matrices than experts; patterns that name
+// all matrices, or some experts of a layer and not the others.
 Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selection, const Format& format);
 
 }  // namespace mkc::quantize

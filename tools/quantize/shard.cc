@@ -21,14 +21,21 @@ using mkrt::StoredTensor;
 
 constexpr uint64_t kAlignment = 8;  // of the data behind the header
 
+// Returns how to leave a matrix as it is, and those of its name in other layers.
+std::string keep_text(const std::string& matrix) {
+  const std::string module = matrix.substr(0, matrix.rfind('.'));
+  const bool stacked = module.ends_with(".experts"), expert = module.find(".experts.") != module.npos;
+  const std::string last = stacked ? "mlp.experts" : module.substr(module.rfind('.') + 1);
+  if (expert) return fmt::format("--keep {} leaves those of all layers as they are", last);
+  return fmt::format("--keep {} leaves it as it is, --keep {} those of all layers", module, last);
+}
+
 Status check_matrix(const StoredTensor& t, const std::string& name, const Format& format) {
   const bool stacked = t.shape.size() == 3;
   if (!mkrt::is_float(t) || (t.shape.size() != 2 && !stacked))
     return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected a matrix of F32, F16 or BF16",
                              t.file, t.name, t.dtype, fmt::join(t.shape, ", "))};
-  const std::string keep = name == kHeadWeight
-                               ? "without --head it stays as it is"
-                               : fmt::format("--keep {} leaves it as it is", name.substr(0, name.rfind('.')));
+  const std::string keep = name == kHeadWeight ? "without --head it stays as it is" : keep_text(name);
   if (stacked && !format.stacked)
     return Error{
         fmt::format("{}: error: tensor \"{}\" has all experts, for which {} has no form, expected mxfp4; {}",
@@ -106,6 +113,7 @@ Result<std::vector<Shard>> plan_shards(const mkrt::Checkpoint& checkpoint, const
   for (const mkrt::MappedFile& file : checkpoint.files) {
     Shard shard;
     shard.name = std::filesystem::path(file.path).filename().string();
+    shard.mode = file.stamp.mode & 0777;
     for (const StoredTensor& t : checkpoint.tensors) {
       if (t.file != file.path) continue;
       if (matrices.quantized.contains(t.name)) {

@@ -29,6 +29,7 @@ struct ShardSource {
 
 struct Shard {
   std::string name;    // of the file, the same as that of the source
+  uint32_t mode;       // permissions of the source's file
   std::string header;  // the file's bytes before its data
   std::vector<ShardTensor> tensors;
   std::vector<ShardSource> sources;

@@ -65,7 +65,7 @@ Status write_shard(const Shard& shard, const Format& format, const std::string& 
     options.on_tensor(source, sums);
   }
   if (Status status = file.sync(); !status.ok()) return status;
-  return file.commit();
+  return file.commit_exactly(shard.mode);
 }
 
 }  // namespace mkc::quantize
