@@ -36,6 +36,10 @@ constexpr int64_t kMaxStepTokens = 256, kMaxStepRequests = 64, kMaxExperts = 512
 // Attention multiplies a KV tile with this many query rows at once. A row block takes as many tokens as have
 // no more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kQueryTileRows = 16;
+// Attention takes heads of at most this many columns.
+constexpr int64_t kMaxHeadDim = 256;
+// Returns what is wrong with the number of columns of attention's heads, or "". Both halves have as many.
+std::string head_dim_fault(int64_t head_dim);
 
 // Returns the columns that the norm of a row grid takes together, or 0 where it has none. They are the whole
 // row or a head.

@@ -40,8 +40,9 @@
 //       logits, and sums of squares one for each task of a row. Gathered rows are R of T. A rotation table
 //       has a row for each position of a context. A step routes to at most 512 experts.
 //   V18 Attributes are those of the body, of its types, within 0 and 2^24. Attention has at least 1 head and
-//       1 element a head; its heads are a multiple of its key/value heads. The top_k of an expert
-//       is the lower bound of active_experts, and a route's at most 16.
+//       1 element a head; its heads are a multiple of its key/value heads. Its heads have an even number
+//       of elements, at most 256. The top_k of an expert is the lower bound of active_experts, and a
+//       route's at most 16.
 //   V19 Coordinates are as many as the body has, with the extents of the body. Extents are at least 1, or at
 //       least 0 for append. A grid has at most 2^24 tasks. Only the last extent may depend on a coordinate,
 //       and only on the one before it.

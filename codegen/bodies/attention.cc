@@ -9,8 +9,9 @@
 namespace mkc {
 namespace {
 
-static_assert(kQueryTileRows == mk::kQueryTileRows && kKvTilePositions == mk::kKvTile &&
-              kKvChunkPositions == mk::kKvChunk && kBusyKvChunks == mk::kBusyKvChunks);
+static_assert(kMaxHeadDim == mk::kMaxHeadDim && kQueryTileRows == mk::kQueryTileRows &&
+              kKvTilePositions == mk::kKvTile && kKvChunkPositions == mk::kKvChunk &&
+              kBusyKvChunks == mk::kBusyKvChunks);
 
 // Fills a mk::PagedCache.
 void cache_arguments(Fields& f, size_t offset) {

@@ -70,5 +70,7 @@ constexpr u32 kBusyKvChunks = 16;
 // The warps of a worker take this many query rows through a KV tile together.
 constexpr u32 kQueryTileRows = 16;
 constexpr u32 kQueryTileRowsF32 = 8;  // query rows with f32 caches
+// A head has at most this many columns.
+constexpr u32 kMaxHeadDim = 256;
 
 }  // namespace mk

@@ -5,8 +5,6 @@
 
 namespace mk {
 
-constexpr u32 kMaxHeadDim = 256;
-
 // HeadPairs has a lane's elements of the two halves of a head vector: elements lane, lane + 32 and so on of
 // each half. All loads are issued before the first value is needed.
 struct HeadPairs {

@@ -72,6 +72,11 @@ Region attended(const StepSymbols& step, const ContextPartials& partials, const 
 
 }  // namespace
 
+std::string head_dim_fault(int64_t head_dim) {
+  if (head_dim % 2 == 0 && head_dim <= kMaxHeadDim) return "";
+  return fmt::format("heads of {} columns, expected an even number of at most {}", head_dim, kMaxHeadDim);
+}
+
 ContextPartials context_partials(const TaskProgram& program, int64_t window) {
   const StepSymbols step = *attention_symbols(program);
   const int64_t context = program.symbols[step.kv_len].bounds.hi, max_rows = step.blocks->max_rows;
@@ -163,7 +168,8 @@ void attend_extents(const TaskProgram& program, const TaskGrid& grid, Extents& e
     extents[2] = context_partials(program, int_attr(grid.attrs, "window", 0)).count;
 }
 
-// Checks V18: the heads are a multiple of the key/value heads. Checks V17 of the rotation table.
+// Checks V18: heads have columns that attention takes, and are a multiple of the key/value heads. Checks V17
+// of the rotation table.
 void check_attention_heads(const GridUnderCheck& c) {
   c.check_positions();
   const auto of = [&](const char* name) { return int_attr(c.grid.attrs, name, 0); };
@@ -173,6 +179,8 @@ void check_attention_heads(const GridUnderCheck& c) {
                fmt::format("head_dim is {}, heads {} and kv_heads {}, expected at least 1 each, and heads a "
                            "multiple of kv_heads",
                            head_dim, heads, kv_heads));
+  else if (const std::string fault = head_dim_fault(head_dim); !fault.empty())
+    c.v.report(18, c.site, fault);
 }
 
 // Attention reads its caches twice: positions from before the step, and positions that the step appends.

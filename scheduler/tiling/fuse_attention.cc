@@ -76,6 +76,7 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.heads = int_attr(op.attrs, "heads", 0);
   p.kv_heads = int_attr(op.attrs, "kv_heads", 0);
   p.head_dim = int_attr(op.attrs, "head_dim", 0);
+  if (const std::string fault = head_dim_fault(p.head_dim); !fault.empty()) return f.misfit(attention, fault);
   p.tokens = f.tensor(op.inputs[0]).shape[0];
   p.requests = f.tensor(op.inputs[1]).shape[0];
   p.context = f.tensor(op.inputs[1]).shape[2];
