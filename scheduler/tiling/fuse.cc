@@ -110,8 +110,10 @@ OpId sampled_linear(const Fusion& f, OpId sample) {
   return f.readers[logits.index].size() == 1 ? f.producer_of(logits, OpKind::kLinear) : OpId{};
 }
 
-// Returns the expert_sum that an add takes in, or an invalid id where there is none.
+// Returns the expert_sum that an add takes in, or an invalid id where there is none. A product takes in its
+// add first, as that of a shared expert.
 OpId summed_experts(const Fusion& f, OpId add) {
+  if (summand(f, add) != 2) return {};
   for (const TensorId t : f.graph.ops[add].inputs)
     if (const OpId sum = f.sole_producer_of(t, OpKind::kExpertSum); sum.valid()) return sum;
   return {};
