@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "ir/text.h"
@@ -31,6 +32,15 @@ struct Lexer {
 
   char peek(size_t ahead = 0) const { return at + ahead < text.size() ? text[at + ahead] : '\0'; }
   bool at_end() const { return at == text.size(); }
+  // Returns the bytes of the UTF-8 character here, or 1 where none begins.
+  size_t character_bytes() const {
+    const int ones = std::countl_one(static_cast<unsigned char>(peek()));
+    size_t bytes = 1;
+    while (ones <= 4 && bytes < static_cast<size_t>(ones) &&
+           std::countl_one(static_cast<unsigned char>(peek(bytes))) == 1)
+      ++bytes;
+    return bytes;
+  }
   uint32_t column() const { return static_cast<uint32_t>(at - line_begin + 1); }
   void fail(const std::string& message) { error = error_at({file, line, column()}, message, text); }
 
@@ -158,7 +168,7 @@ void Lexer::token() {
   } else if (std::string_view("()[]{},:=+-*$#").find(c) != std::string_view::npos) {
     t.text = text.substr(at++, 1);
   } else {
-    fail("unexpected character " + spell_string(std::string_view(&c, 1)));
+    fail("unexpected character " + spell_string(text.substr(at, character_bytes())));
   }
   if (!error && t.text.size() > kMaxWordBytes) {
     at = line_begin + t.col - 1;

@@ -34,18 +34,25 @@ TraceTrack read_track(const JsonNode& from, size_t grids) {
   track.lost = static_cast<uint32_t>(from.at("lost").integer(kMax));
   const JsonNode stamps = from.at("stamps");
   const json& numbers = stamps.raw();
-  const auto fail = [&] {
+  if (!numbers.is_array() || numbers.size() % kNumbers != 0) {
     stamps.fail_expected("time, kind, grid, task and ring of each stamp, in turn");
     return track;
-  };
-  if (!numbers.is_array() || numbers.size() % kNumbers != 0 ||
-      !std::all_of(numbers.begin(), numbers.end(), [](const json& n) { return n.is_number_unsigned(); }))
-    return fail();
+  }
   for (size_t i = 0; i < numbers.size(); i += kNumbers) {
     const auto number = [&](size_t place) { return numbers[i + place].get<uint64_t>(); };
-    constexpr uint64_t kMax32 = std::numeric_limits<uint32_t>::max();
-    if (number(1) >= kStampKinds || number(2) >= grids || number(3) > kMax32 || number(4) > kMax32)
-      return fail();
+    const auto is_below = [&](size_t place, uint64_t end) {
+      return numbers[i + place].is_number_unsigned() && number(place) < end;
+    };
+    constexpr uint64_t kEnd32 = uint64_t{1} << 32;
+    if (!numbers[i].is_number_unsigned() || !is_below(1, kStampKinds) || !is_below(2, grids) ||
+        !is_below(3, kEnd32) || !is_below(4, kEnd32)) {
+      const auto first = numbers.begin() + static_cast<std::ptrdiff_t>(i);
+      stamps.fail(fmt::format(
+          "stamp {} is {}, expected a time, a kind below {}, a grid below {}, and a task and a "
+          "ring of 32 bits",
+          i / kNumbers, json(std::vector<json>(first, first + kNumbers)).dump(), kStampKinds, grids));
+      return track;
+    }
     track.stamps.push_back({number(0), static_cast<uint32_t>(number(3)), static_cast<uint16_t>(number(2)),
                             static_cast<uint16_t>(number(1)), static_cast<uint32_t>(number(4)), 0});
   }

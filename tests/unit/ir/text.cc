@@ -58,6 +58,7 @@ TEST_CASE("what cannot be read is shown with its line and a caret") {
   CHECK(parse_error("mkir ops 1 \"m") ==
         "a.mkir:1:12: error: string without its closing '\"' on this line\nmkir ops 1 \"m\n           ^");
   CHECK(parse_error("mkir ops 1 \x01").starts_with("a.mkir:1:12: error: unexpected character \"\\x01\""));
+  CHECK(parse_error("mkir ops 1 é").starts_with("a.mkir:1:12: error: unexpected character \"é\"\n"));
   CHECK(parse_error("mkir ops 1 " + std::string(5000, 'a')).find("word of 5000 bytes, at most 4096") !=
         std::string::npos);
 }

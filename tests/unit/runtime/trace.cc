@@ -70,11 +70,16 @@ TEST_CASE("a file that is no trace is refused") {
         "t.json: error: tracks: has 3 tracks, expected 2 for each worker");
   constexpr uint64_t most = UINT32_MAX;  // largest number of a task or ring
   CHECK(refused([&](json& t) { t["tracks"][2]["stamps"] = {1, kStampKinds - 1, 1, most, most}; }) == "");
-  for (const json& wrong : {json{1, 2, 3, 0}, json{1, kStampKinds, 0, 0, 0}, json{1, 0, 2, 0, 0},
-                            json{-1, 0, 0, 0, 0}, json{1, 0, 0, most + 1, 0}, json{1, 0, 0, 0, most + 1}})
-    CHECK(refused([&](json& t) { t["tracks"][2]["stamps"] = wrong; }) ==
-          "t.json: error: tracks[2].stamps: found an array, expected time, kind, grid, task and ring" +
-              stamps);
+  CHECK(refused([&](json& t) { t["tracks"][2]["stamps"] = {1, 2, 3, 0}; }) ==
+        "t.json: error: tracks[2].stamps: found an array, expected time, kind, grid, task and ring" + stamps);
+  for (const json& wrong : {json{1, kStampKinds, 0, 0, 0}, json{1, 0, 2, 0, 0}, json{-1, 0, 0, 0, 0},
+                            json{1, 0, 0, most + 1, 0}, json{1, 0, 0, 0, most + 1}, json{1, 0, "x", 0, 0}})
+    CHECK(refused([&](json& t) {
+            json& found = t["tracks"][2]["stamps"];
+            found = {1, 0, 0, 0, 0};
+            found.insert(found.end(), wrong.begin(), wrong.end());
+          }) == "t.json: error: tracks[2].stamps: stamp 1 is " + wrong.dump() +
+                    ", expected a time, a kind below 4, a grid below 2, and a task and a ring of 32 bits");
 }
 
 }  // namespace
