@@ -320,8 +320,9 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
     if (c.machine.is_processor() && given)
       return Error{fmt::format("{}: error: is for GPUs, found target {}", flag, c.request.target)};
   if (c.machine.target != c.request.target)
-    return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
-                             c.machine.target, c.request.target)};
+    return Error{fmt::format("machine {}: error: is of target {}, expected {}",
+                             request.machine.empty() ? c.machine.name : request.machine, c.machine.target,
+                             c.request.target)};
   if (Status status = check_for_machine(c.request, c.machine); !status.ok()) return status.error();
   const std::string& directory = c.request.checkpoint;
   if (weights || !mkrt::is_absent(directory + "/model.safetensors") ||

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "ir/schedule.h"
 #include "runtime/abi/packing.h"
+#include "runtime/base/json_text.h"
 #include "scheduler/machine/control_path.h"
 #include "scheduler/machine/machine_data.h"
 
@@ -20,6 +21,9 @@ namespace mkc {
 namespace {
 
 using nlohmann::json;
+
+// Times, rates and sizes lie within these bounds, so that sums over a step stay finite and exact enough.
+constexpr double kLeastFigure = 1e-6, kMostFigure = 1e12;
 
 // Reads the members of one description and keeps the first error.
 class Reader {
@@ -47,6 +51,7 @@ class Reader {
   double positive(const char* key) {
     const json* value = figure(key);
     if (!value) return 0;
+    check_bounds(key, *value);
     if (value->is_number() && value->get<double>() > 0) return value->get<double>();
     fail(fmt::format("{} must be a positive number, not {}", key, value->dump()));
     return 0;
@@ -72,6 +77,7 @@ class Reader {
     std::vector<BurstPoint> points;
     const json* value = figure(key);
     if (!value) return points;
+    check_bounds(key, *value);
     const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
     bool good = value->is_array() && !value->empty();
     for (size_t i = 0; good && i < value->size(); ++i) {
@@ -90,6 +96,7 @@ class Reader {
     LoopRates rates{};
     const json* value = figure(key);
     if (!value) return rates;
+    check_bounds(key, *value);
     const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
     bool good = value->is_object();
     size_t known = 0;
@@ -146,9 +153,19 @@ class Reader {
     return nullptr;
   }
 
+  // Fails if a positive number of the value is out of bounds.
+  void check_bounds(const std::string& what, const json& value) {
+    if (value.is_structured())
+      for (const json& part : value) check_bounds(what, part);
+    else if (value.is_number() && value > 0 && (value < kLeastFigure || value > kMostFigure))
+      fail(
+          fmt::format("{} must be from {:g} to {:g}, not {}", what, kLeastFigure, kMostFigure, value.dump()));
+  }
+
   void check_range(const char* key, const json& figure) {
     const json &range = figure["range"], &value = figure["value"];
     if (!value.is_number() || value <= 0) return;  // the reader of the value reports this
+    check_bounds(fmt::format("range of {}", key), range);
     const bool good = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number() &&
                       0 < range[0] && range[0] <= value && value <= range[1];
     if (!good)
@@ -192,7 +209,9 @@ void read_processor(Reader& read, Machine& m) {
 }  // namespace
 
 Result<Machine> read_machine(std::string_view text, const std::string& file) {
-  const json object = json::parse(text, nullptr, false);
+  const mkrt::Result<json> parsed = mkrt::parse_json_text(text, file);
+  if (!parsed.ok()) return parsed.error();
+  const json& object = parsed.value();
   if (!object.is_object()) return Error{fmt::format("{}: error: not a JSON object", file)};
   Reader read(object, file);
   Machine m;
@@ -305,9 +324,9 @@ Result<Machine> load_machine(std::string_view name_or_path) {
   if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found))
     return Error{fmt::format("{}: error: is not a regular file", path)};
   std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return Error{fmt::format("{}: error: cannot be read", path)};
-  return read_machine(text.str(), path);
+  if (!file) return Error{fmt::format("{}: error: cannot be read", path)};
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return read_machine(text, path);
 }
 
 Result<Machine> machine_for_target(std::string_view target) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/json_text.h"
+
 namespace mkc {
 namespace {
 
@@ -34,6 +36,8 @@ Error fault(const std::string& what) {
 }
 
 Result<ordered_json> parse(std::string_view text) {
+  // Texts that are nested too deep overflow the stack, and parse_json_text() refuses them.
+  if (!mkrt::parse_json_text(text, "").ok()) return fault("not a file of mkc doctor --measure");
   ordered_json file = ordered_json::parse(text, nullptr, false);
   bool good = file.is_object();
   for (const char* key : {"device", "model", "processors", "mkc"})
@@ -83,8 +87,8 @@ std::string measured_slug(const std::string& name) {
 }  // namespace
 
 bool is_measured(std::string_view text) {
-  const ordered_json file = ordered_json::parse(text, nullptr, false);
-  return file.is_object() && file.contains("figures");
+  const mkrt::Result<nlohmann::json> file = mkrt::parse_json_text(text, "");
+  return file.ok() && file.value().contains("figures");
 }
 
 Result<MeasuredOn> measured_on(std::string_view text) {

@@ -9,6 +9,7 @@
 
 #include "ir/schedule.h"
 #include "runtime/abi/packing.h"
+#include "runtime/base/json_text.h"
 
 namespace mkc {
 namespace {
@@ -164,7 +165,8 @@ class Derivation {
 // Returns the description with the figures of a file that doctor wrote.
 Result<std::string> with_measured(const std::string& description, std::string_view measured,
                                   std::string& said) {
-  const ordered_json file = ordered_json::parse(measured, nullptr, false);
+  const bool is_json = mkrt::parse_json_text(measured, "").ok();
+  const ordered_json file = is_json ? ordered_json::parse(measured) : ordered_json();
   if (!file.is_object() || !file.contains("figures") || !file["figures"].is_object())
     return Error{"measured figures: error: not a file of mkc doctor"};
   ordered_json out = ordered_json::parse(description);

@@ -152,7 +152,7 @@ class SimulationTest(Command):
         self.refuses("mkc: error: --tokens: Value x not in range 1 to 256", *simulate, "--tokens", "x")
         self.refuses("--tokens: error: found 9, expected 1 to 4", *simulate, "--tokens", 9, "--context", 4)
         self.refuses("--context: error: found 0, expected 1 to ", *simulate, "--context", 0)
-        self.refuses("--chunk: error: found 9, expected 1 to 8", *simulate, "--chunk", 9, "--context", 8)
+        self.refuses("--chunk: error: found 9, expected 1 to 8\n", *simulate, "--chunk", 9, "--context", 8)
         self.refuses("--chunk: error: found 256, expected 1 to 193", "simulate", LLAMA_1B, "--batch", 64, "--chunk", 256)
 
     def test_a_step_is_held_to_the_limits_of_the_model_file(self):
@@ -175,6 +175,9 @@ class SimulationTest(Command):
     def test_machines_and_traces_that_cannot_be_used(self):
         simulate = ("simulate", FIXTURE)
         self.refuses("error: unknown machine 'h10', did you mean 'h100'?", *simulate, "--machine", "h10")
+        other = (ROOT / "scheduler" / "machine" / "h100.json").read_text().replace("sm_90a", "sm_99")
+        (self.dir / "other.json").write_text(other)
+        self.refuses("machine other.json: error: is of target sm_99, expected sm_90a\n", *simulate, "--machine", "other.json")
         self.refuses("none/t.json: error: cannot create: No such file or directory", *simulate, "--trace",
                      "none/t.json")
 

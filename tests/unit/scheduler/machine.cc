@@ -108,7 +108,16 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
         "x86-64-v4");
   CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
   CHECK(load_error("/dev/zero") == "/dev/zero: error: is not a regular file");
-  CHECK(load_error(changed_h100("{", "[")) == "changed_h100.json: error: not a JSON object");
+  CHECK(load_error(changed_h100("{", "["))
+            .starts_with("changed_h100.json: error: not JSON: parse error at line 2, column 9: "));
+  CHECK(load_error(changed_h100("\"devices\": [", "\"devices\": [" + std::string(200000, '['))) ==
+        "changed_h100.json: error: nested more than 64 levels deep");
+  CHECK(load_error(changed_h100("\"target\"", "\"name\"")) ==
+        "changed_h100.json: error: key \"name\" is given twice");
+  const std::string empty = MKC_BINARY_DIR "/empty_machine.json";
+  std::ofstream{empty};
+  CHECK(load_error(empty).starts_with(
+      "empty_machine.json: error: not JSON: parse error at line 1, column 1: "));
   CHECK(load_error(changed_h100("\"target\"", "\"tarqet\"")) ==
         "changed_h100.json: error: missing key 'target'");
   CHECK(load_error(changed_h100("\"name\"", "\"size\": 1, \"name\"")) ==
@@ -127,6 +136,14 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
         "changed_h100.json: error: notify_ns must be a positive number, not -1");
   CHECK(load_error(changed_h100("\"value\": 650", "\"value\": 0")) ==
         "changed_h100.json: error: notify_ns must be a positive number, not 0");
+  CHECK(load_error(changed_h100("\"value\": 1980", "\"value\": 1e308")) ==
+        "changed_h100.json: error: clock_mhz must be from 1e-06 to 1e+12, not 1e+308");
+  CHECK(load_error(changed_h100("\"value\": 1980", "\"value\": 5e-324")) ==
+        "changed_h100.json: error: clock_mhz must be from 1e-06 to 1e+12, not 5e-324");
+  CHECK(load_error(changed_h100("[500, 1000]", "[500, 1e308]")) ==
+        "changed_h100.json: error: range of notify_ns must be from 1e-06 to 1e+12, not 1e+308");
+  CHECK(load_error(changed_h100("[8000000", "[1e-300")) ==
+        "changed_h100.json: error: cold_burst must be from 1e-06 to 1e+12, not 1e-300");
   CHECK(
       load_error(changed_h100("[8000000", "[1000000")) ==
       "changed_h100.json: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in bytes");

@@ -111,6 +111,10 @@ TEST_CASE("a file of measurements says where it was made, and a description is n
   CHECK(is_measured(file().dump()));
   CHECK_FALSE(is_measured(load_machine("h100").value().json));
   CHECK_FALSE(is_measured("]"));
+  const std::string deep =
+      "{\"figures\": {\"notify_ns\": " + std::string(200000, '[') + std::string(200000, ']') + "}}";
+  CHECK_FALSE(is_measured(deep));
+  CHECK_FALSE(machine_of_processor(deep, "x86-64-v4").ok());
 }
 
 TEST_CASE("weights in half of the last-level cache come from there, and others from memory") {
