@@ -57,6 +57,7 @@ class Evaluator {
       }
       case FormulaOp::kSqrt: {
         MKC_TRY(a, number(node.lhs));
+        if (a.number() < 0) return fail(node.place, fmt::format("square root of {}", describe(a)));
         return float_node(std::sqrt(a.number()));
       }
       case FormulaOp::kIndex:

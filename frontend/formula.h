@@ -67,6 +67,9 @@ struct Formula {
 // Errors: a list or map, a malformed expression.
 Result<Formula> parse_formula(const Document& document, const Node& node);
 
+// Returns what keeps formulas from reading a value of this name, or "".
+std::string name_fault(std::string_view name);
+
 // Scope is what a formula can read. The documents outlive the scope.
 struct Scope {
   const Document* family = nullptr;

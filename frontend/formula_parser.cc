@@ -11,6 +11,7 @@ namespace mkc {
 namespace {
 
 constexpr int kMaxNesting = 64;
+constexpr size_t kMaxFormulaNodes = 1024;  // evaluation may nest as deep
 
 struct Operator {
   const char* text;
@@ -44,6 +45,10 @@ class Parser {
     MKC_TRY_STATUS(conditional());
     skip_space();
     if (at_ != text_.size()) return fail("expected an operator or the end");
+    if (formula_.nodes.size() > kMaxFormulaNodes)
+      return document_.error(
+          formula_.place, fmt::format("found an expression of {} operators and operands, expected at most {}",
+                                      formula_.nodes.size(), kMaxFormulaNodes));
     return std::move(formula_);
   }
 
@@ -209,6 +214,15 @@ class Parser {
 };
 
 }  // namespace
+
+std::string name_fault(std::string_view name) {
+  constexpr std::string_view kWords[] = {"if",   "else",  "or",   "and",    "not",  "in",
+                                         "true", "false", "null", "config", "sqrt", "size"};
+  if (std::ranges::find(kWords, name) != std::end(kWords)) return "is a word of expressions";
+  const bool digit_first = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0]));
+  if (!name.empty() && !digit_first && std::ranges::all_of(name, is_word)) return "";
+  return "is no name of letters, digits and \"_\"";
+}
 
 Result<Formula> parse_formula(const Document& document, const Node& node) {
   if (node.is(Node::Kind::kString)) return Parser(document, node).parse();

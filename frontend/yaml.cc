@@ -6,6 +6,7 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -45,14 +46,22 @@ Node plain_scalar(const std::string& text) {
 
 class YamlTreeBuilder : public YAML::EventHandler {
  public:
-  explicit YamlTreeBuilder(const Source& source) : source_(source) {}
+  explicit YamlTreeBuilder(const Source& source) : source_(source) {
+    for (size_t begin = 0; begin <= source.text.size();) {
+      const size_t end = std::min(source.text.find('\n', begin), source.text.size());
+      lines_.push_back(std::string_view(source.text).substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
 
   Node root;
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(mark, null_node(), anchor); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(mark_of_null(mark), null_node(), anchor);
+  }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -91,6 +100,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   };
 
   const Source& source_;
+  std::vector<std::string_view> lines_;
   std::vector<Frame> frames_;
   std::map<YAML::anchor_t, Node> anchors_;
   uint32_t nodes_ = 0;
@@ -98,6 +108,26 @@ class YamlTreeBuilder : public YAML::EventHandler {
   [[noreturn]] void stop(const YAML::Mark& mark, const std::string& message) {
     const Place place = place_of_mark(mark);
     throw Stop{error_in(source_, place.line, place.col, message)};
+  }
+
+  // Returns the mark of a null. That of an empty value is the dash or colon before it: the parser gives the
+  // mark of what follows.
+  YAML::Mark mark_of_null(YAML::Mark mark) const {
+    for (size_t i = std::min(static_cast<size_t>(mark.line) + 1, lines_.size()); i-- > 0;) {
+      std::string_view line = lines_[i];
+      if (i == static_cast<size_t>(mark.line)) {
+        const size_t column = std::min(static_cast<size_t>(mark.column), line.size());
+        for (const char* word : {"~", "null", "Null", "NULL"})
+          if (line.substr(column).starts_with(word)) return mark;
+        line = line.substr(0, column);
+      }
+      const size_t comment = line.starts_with('#') ? 0 : std::min(line.find(" #"), line.find("\t#"));
+      const size_t at = line.substr(0, comment).find_last_not_of(" \t\r");
+      if (at == std::string_view::npos) continue;
+      mark.line = static_cast<int>(i), mark.column = static_cast<int>(at);
+      break;
+    }
+    return mark;
   }
 
   bool wants_key() const {
@@ -148,6 +178,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
     if (!node.is(Node::Kind::kString)) {
       stop(mark, fmt::format("key is {}, expected a string", describe(node)));
     }
+    if (node.string == "<<" && !node.quoted) stop(mark, "merge keys are not supported");
     if (!frame.seen.insert(node.string).second) {
       stop(mark, fmt::format("key \"{}\" is given twice", node.string));
     }

@@ -93,11 +93,23 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
         "DIR/model.yaml:1:1: error: missing key \"checkpoint\" in the model file");
 }
 
+TEST_CASE("an empty value has the place of the dash or colon before it, and a null its own") {
+  const auto document = parse_yaml({"a.yaml", "l:\n  - x\n  -  # none\n\n  - null\nm:\nname: [~]\n"});
+  REQUIRE(document.ok());
+  const Node& root = document.value().root;
+  CHECK(find(root, "l")->items[1].place == Place{3, 3});
+  CHECK(find(root, "l")->items[2].place == Place{5, 5});
+  CHECK(find(root, "m")->place == Place{6, 2});
+  CHECK(find(root, "name")->items[0].place == Place{7, 8});
+}
+
 TEST_CASE("hostile YAML is refused") {
   CHECK(yaml_error("a: 1\na: 2\n") == "a.yaml:2:1: error: key \"a\" is given twice");
   CHECK(yaml_error("a: &x [1, *x]\n") == "a.yaml:1:11: error: alias refers to a value that contains it");
   CHECK(yaml_error(std::string(40, '[') + std::string(40, ']')) ==
         "a.yaml:1:33: error: nested deeper than 32 levels");
+  CHECK(yaml_error("a: &x {b: 1}\nc:\n  <<: *x\n") == "a.yaml:3:3: error: merge keys are not supported");
+  CHECK(yaml_error("\"<<\": 1\n") == "");
   CHECK(yaml_error("a: !!int 1\n") == "a.yaml:1:4: error: tag tag:yaml.org,2002:int is not supported");
   CHECK(yaml_error("[1]: 2\n") == "a.yaml:1:1: error: key is a list, expected a string");
   CHECK(yaml_error("a: 1\n---\nb: 2\n") == "a.yaml:3:1: error: a second document, expected one");

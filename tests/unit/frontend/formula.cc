@@ -174,6 +174,11 @@ TEST_CASE("formulas nest up to 64 levels") {
   std::string flat = "0";
   for (int i = 0; i < 100; ++i) flat += " + (1)";
   CHECK(value_of(flat) == "100");
+  // Operands are evaluated within their operators, so that long chains nest, too.
+  for (int i = 100; i < 511; ++i) flat += " + 1";
+  CHECK(value_of(flat) == "511");
+  CHECK(value_of(flat + " + 1 + 1") ==
+        "f.yaml:1:1: error: found an expression of 1027 operators and operands, expected at most 1024");
 }
 
 TEST_CASE("a scalar that is no string is a formula, a list and a map are none") {
