@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frontend/family_blocks.h"
 #include "frontend/fields.h"
 
@@ -36,6 +38,15 @@ Status read_defaults(const Document& document, Family& family) {
   return {};
 }
 
+// Checks that expressions can read a parameter of this name, and that mkc sets no value of this name itself.
+Status check_param_name(const Document& document, const std::string& name, Place place) {
+  constexpr std::string_view kOwn[] = {"context", "max_tokens", "n"};
+  const bool own = std::ranges::find(kOwn, name) != std::end(kOwn);
+  const std::string fault = own ? "is a value of mkc's own" : name_fault(name);
+  if (fault.empty()) return {};
+  return document.error(place, fmt::format("parameter \"{}\" {}, expected another name", name, fault));
+}
+
 Result<ParamDecl> read_param(const Document& document, const std::string& name, const Node& node) {
   const std::string what = "parameter " + name;
   MKC_TRY_STATUS(check_keys(document, node, what, {"int", "float", "bool", "string", "list", "min", "max"}));
@@ -58,6 +69,10 @@ Result<ParamDecl> read_param(const Document& document, const std::string& name, 
   param.value = formula;
   MKC_TRY(min, optional_field(document, node, "min", Kind::kFloat));
   MKC_TRY(max, optional_field(document, node, "max", Kind::kFloat));
+  if (const Node* bound = min ? min : max;
+      bound && (param.type == Kind::kBool || param.type == Kind::kString))
+    return document.error(bound->place, fmt::format("{} is a {}, expected bounds of int, float or list alone",
+                                                    what, kind_name(param.type)));
   if (min) param.min = min->number();
   if (max) param.max = max->number();
   return param;
@@ -67,6 +82,7 @@ Result<std::vector<ParamDecl>> read_params(const Document& document, const Node&
   MKC_TRY(nodes, optional_field(document, map, "params", Kind::kMap));
   std::vector<ParamDecl> params;
   for (size_t i = 0; nodes && i < nodes->keys.size(); ++i) {
+    MKC_TRY_STATUS(check_param_name(document, nodes->keys[i], nodes->key_places[i]));
     MKC_TRY(param, read_param(document, nodes->keys[i], nodes->items[i]));
     params.push_back(std::move(param));
   }

@@ -1,7 +1,9 @@
 #include "frontend/op_graph.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -41,6 +43,7 @@ class GraphBuilder {
     MKC_TRY_STATUS(add_layers());
     MKC_TRY_STATUS(add_ops(family_.model, family_.layers_at, family_.model.ops.size()));
     MKC_TRY_STATUS(mark_outputs());
+    MKC_TRY_STATUS(check_outputs());
     MKC_TRY_STATUS(set_planned_dtypes());
     MKC_TRY_STATUS(checkpoint_.check_all_used(family_, scope_));
     return std::move(graph_);
@@ -56,6 +59,7 @@ class GraphBuilder {
   std::map<std::string, TensorId, std::less<>> names_;  // meaning of the family file's names at this point
   std::set<std::string, std::less<>> set_here_;         // names set in this layer, or outside the layers
   std::set<std::string, std::less<>> absent_;           // weights whose `when` is false
+  std::optional<TensorId> first_cache_;
 
   Loc loc(Place place) const { return family_.document.loc(place); }
   Error fail(Place place, const std::string& message) const { return family_.document.error(place, message); }
@@ -180,8 +184,23 @@ class GraphBuilder {
         if (tensor.dtype == DType::e4m3) tensor.source = source;
       }
       MKC_TRY_STATUS(define(cache.name, std::move(tensor), cache.place));
+      MKC_TRY_STATUS(check_cache(names_[cache.name], shape, cache.place));
     }
     return {};
+  }
+
+  // Checks that a cache has room for the context, and the shape of the first one: sessions lay all out alike.
+  Status check_cache(TensorId id, const std::vector<int64_t>& shape, Place place) {
+    if (shape.size() == 3 && shape[1] < request_.context)
+      return fail(place, fmt::format("cache {} has {} positions, expected at least the context, {}",
+                                     graph_.tensors[id].name, shape[1], request_.context));
+    if (!first_cache_) first_cache_ = id;
+    const Tensor& first = graph_.tensors[*first_cache_];
+    if (graph_.tensors[id].shape == first.shape) return {};
+    std::vector<int64_t> expected;
+    for (size_t i = 1; i < first.shape.size(); ++i) expected.push_back(first.shape[i].constant());
+    return fail(place, fmt::format("cache {} is [{}], expected [{}] as cache {}", graph_.tensors[id].name,
+                                   fmt::join(shape, ", "), fmt::join(expected, ", "), first.name));
   }
 
   Status add_layers() {
@@ -278,6 +297,10 @@ class GraphBuilder {
       op.outputs.push_back(id);
       caches.push_back(graph_.tensors[id]);
     }
+    if (writes_caches && op.outputs[0] == op.outputs[1])
+      return fail(
+          decl.outputs[1].place,
+          fmt::format("k_cache and v_cache are both \"{}\", expected two caches", decl.outputs[1].name));
     const auto outputs = infer_outputs(graph_.symbols, decl.kind, inputs, caches, op.attrs);
     if (!outputs.ok()) return fail(decl.place, outputs.error().message);
     for (size_t i = 0; i < outputs.value().size(); ++i) {
@@ -322,6 +345,30 @@ class GraphBuilder {
       graph_.tensors[id].kind = TensorKind::kOutput;
     }
     return {};
+  }
+
+  const Operand* find_output(std::string_view name) const {
+    const auto found = std::ranges::find(family_.outputs, name, &Operand::name);
+    return found == family_.outputs.end() ? nullptr : &*found;
+  }
+
+  // Checks that the outputs that sessions know by name are those of a sample: its logits, and its result.
+  Status check_outputs() const {
+    const Node& root = family_.document.root;
+    const Operand *logits = find_output("logits"), *next = find_output("next");
+    if (!logits)
+      return fail(find(root, "outputs")->place, "outputs lack \"logits\", expected the logits of a sample");
+    bool any = false, of_logits = false;
+    for (const Op& op : graph_.ops) {
+      if (op.kind != OpKind::kSample) continue;
+      any = true;
+      if (op.inputs[0] != names_.find("logits")->second) continue;
+      of_logits = true;
+      if (!next || op.outputs[0] == names_.find("next")->second) return {};
+    }
+    if (!any) return fail(find(root, "ops")->place, "no op is a sample, expected one of \"logits\"");
+    if (!of_logits) return fail(logits->place, "no sample reads \"logits\", expected its logits");
+    return fail(next->place, "\"next\" is not what the sample of \"logits\" gives");
   }
 };
 

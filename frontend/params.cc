@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "frontend/defaults.h"
 #include "frontend/fields.h"
@@ -49,6 +50,7 @@ Status check_only(const OnlyDecl& only, const Document& config, const std::strin
 
 // Returns what is expected of a number outside a parameter's bounds, or "" for a number within them.
 std::string out_of_bounds(const ParamDecl& param, const Node& value) {
+  if (!std::isfinite(value.number())) return "a finite number";
   if (param.min && !(value.number() >= *param.min)) return fmt::format("at least {}", *param.min);
   if (param.max && !(value.number() <= *param.max)) return fmt::format("at most {}", *param.max);
   return "";
@@ -72,14 +74,16 @@ Result<Node> bind_list(const ParamDecl& param, const Scope& scope, Node value) {
 }
 
 // Returns the text with each "{name}" replaced by the value of that name.
-std::string fill_in(std::string text, const Scope& scope) {
-  for (const auto& [name, value] : scope.names) {
-    const std::string mark = "{" + name + "}";
-    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
-      text.replace(at, mark.size(), describe(value));
-    }
+std::string fill_in(const std::string& text, const Scope& scope) {
+  std::string filled;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text[at] == '{' ? text.find('}', at) : std::string::npos;
+    const auto value =
+        end == std::string::npos ? scope.names.end() : scope.names.find(text.substr(at + 1, end - at - 1));
+    filled += value == scope.names.end() ? text.substr(at, 1) : describe(value->second);
+    at = value == scope.names.end() ? at + 1 : end + 1;
   }
-  return text;
+  return filled;
 }
 
 }  // namespace

@@ -153,7 +153,13 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
   MKC_TRY_STATUS(
       check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxStepRequests, ""}));
   MKC_TRY(scope, bind_params(request.family, request.config));
-  MKC_TRY(made_for, evaluate_int(request.family.max_context, scope));
+  const Formula& max_context = request.family.max_context;
+  MKC_TRY(made_for, evaluate_int(max_context, scope));
+  if (made_for < 1) {
+    MKC_TRY(value, evaluate(max_context, scope));
+    return value_error(scope, value, max_context.place, "max_context",
+                       fmt::format("is {}, expected at least 1", made_for));
+  }
   int64_t model_maximum = made_for;
   if (request.family.rope) {
     MKC_TRY(stretched, stretched_context(*request.family.rope, scope));
