@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <climits>
 #include <string>
 
 #include "runtime/text/regex_dialect.h"
@@ -15,12 +13,7 @@
 namespace mkrt {
 namespace {
 
-// A limit of PCRE2 holds for each place where a match may begin, so that a text may take as many times more.
-constexpr uint32_t kMaxMatchSteps = 10'000'000;  // of one place
-constexpr uint32_t kFirstMatchSteps = 1000;      // of a place that counts nothing
-constexpr uint64_t kMaxTextSteps = 100'000'000;  // of the places that take more, and more for each byte
-constexpr uint64_t kStepsOfByte = 1000;
-constexpr int kNoSteps = INT_MIN;  // the places of a text took all their steps
+constexpr uint32_t kMaxMatchSteps = 10'000'000;  // of each place where a match may begin
 constexpr size_t kFirstJitStackBytes = size_t{32} << 10;
 constexpr size_t kMaxJitStackBytes = size_t{8} << 20;
 
@@ -59,8 +52,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   size_t offset = 0;
-  pcre2_code* code = pcre2_compile(units(text), text.size(),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT, &error,
+  pcre2_code* code = pcre2_compile(units(text), text.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error,
                                    &offset, context.get());
   if (code == nullptr)
     return Error{fmt::format("bad pattern {}: {} at byte {}", text, error_text(error), offset)};
@@ -75,48 +67,13 @@ struct RegexMatcher::State {
   MatchContext context;
   MatchData data;
   JitStack stack;
-  uint64_t steps_left;
-
-  // Returns PCRE2's result for the first match from a byte on that begins at most at `last`.
-  int match(std::string_view text, size_t from, size_t last, uint32_t limit) {
-    pcre2_set_match_limit(context.get(), limit);
-    pcre2_set_offset_limit(context.get(), last);
-    // The text is known to be valid. A check for every match would take quadratic time.
-    return pcre2_match(code, units(text), text.size(), from, PCRE2_NO_UTF_CHECK, data.get(), context.get());
-  }
-
-  // Returns the result for a match at one byte that takes many steps. The limits that are tried are taken off
-  // the steps of the text.
-  int match_at(std::string_view text, size_t at) {
-    for (uint32_t limit = kFirstMatchSteps; limit < kMaxMatchSteps;) {
-      limit = std::min(limit * 16, kMaxMatchSteps);
-      if (steps_left < limit) return kNoSteps;
-      steps_left -= limit;
-      const int found = match(text, at, at, limit);
-      if (found != PCRE2_ERROR_MATCHLIMIT) return found;
-    }
-    return PCRE2_ERROR_MATCHLIMIT;
-  }
-
-  // Returns the result for the first match from a byte on. A fault moves `from` to the place where it is.
-  int find(std::string_view text, size_t& from) {
-    int found = match(text, from, PCRE2_UNSET, kFirstMatchSteps);
-    if (found != PCRE2_ERROR_MATCHLIMIT) return found;
-    // The place that takes more steps is somewhere behind `from`.
-    for (; from <= text.size(); from += from < text.size() ? scan_utf8(text.substr(from)).size : 1) {
-      found = match(text, from, from, kFirstMatchSteps);
-      if (found == PCRE2_ERROR_MATCHLIMIT) found = match_at(text, from);
-      if (found != PCRE2_ERROR_NOMATCH) return found;
-    }
-    return PCRE2_ERROR_NOMATCH;
-  }
 };
 
 RegexMatcher::RegexMatcher(const Regex& regex)
     : state_(new State{regex.code_.get(), regex.pattern_, MatchContext(pcre2_match_context_create(nullptr)),
                        MatchData(pcre2_match_data_create_from_pattern(regex.code_.get(), nullptr)),
-                       JitStack(pcre2_jit_stack_create(kFirstJitStackBytes, kMaxJitStackBytes, nullptr)),
-                       kMaxTextSteps}) {
+                       JitStack(pcre2_jit_stack_create(kFirstJitStackBytes, kMaxJitStackBytes, nullptr))}) {
+  pcre2_set_match_limit(state_->context.get(), kMaxMatchSteps);
   pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
 }
 
@@ -124,17 +81,15 @@ RegexMatcher::~RegexMatcher() = default;
 
 Status RegexMatcher::find_all(std::string_view text, std::vector<Span>& spans) {
   spans.clear();
-  state_->steps_left += kStepsOfByte * text.size();
   size_t from = 0;
   while (from <= text.size()) {
-    const int found = state_->find(text, from);
+    // The text is known to be valid. A check for every match would take quadratic time.
+    const int found = pcre2_match(state_->code, units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
+                                  state_->data.get(), state_->context.get());
     if (found == PCRE2_ERROR_NOMATCH) return {};
-    if (found == kNoSteps)
-      return Error{fmt::format("the pattern {} takes too many steps in this text, at byte {} of {}",
-                               state_->pattern, from, text.size())};
     if (found < 0)
-      return Error{fmt::format("no match within the limits from byte {} of a text of {}: {}", from,
-                               text.size(), error_text(found))};
+      return Error{fmt::format("no match of {} within the limits from byte {} of a text of {}: {}",
+                               state_->pattern, from, text.size(), error_text(found))};
     const size_t* bounds = pcre2_get_ovector_pointer(state_->data.get());
     const Span span{bounds[0], bounds[1]};
     const bool is_empty = span.begin == span.end;

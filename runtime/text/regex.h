@@ -38,8 +38,7 @@ class Regex {
   std::string pattern_;  // as it was given
 };
 
-// RegexMatcher is one thread's working memory for one pattern and one text, which may come in pieces. The
-// pattern must outlive it.
+// RegexMatcher is one thread's working memory for one pattern. The pattern must outlive it.
 class RegexMatcher {
  public:
   explicit RegexMatcher(const Regex& regex);
@@ -47,7 +46,7 @@ class RegexMatcher {
 
   // Sets `spans` to all matches, left to right and without overlap. An empty match directly behind another
   // match is omitted. Requires valid UTF-8. Errors: the pattern needs more steps or memory than a match may
-  // use, or more steps than all matches of a text may use.
+  // use. The limit of steps holds for each place where a match may begin. A whole text has none.
   Status find_all(std::string_view text, std::vector<Span>& spans);
 
  private:
