@@ -37,7 +37,7 @@ Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limit
   roster_.running.reserve(limits.max_requests);
   result_.begin.reserve(limits.max_requests + 1);
   result_.ids.reserve(limits.max_requests);
-  result_.not_finite.reserve(limits.max_requests);
+  result_.finite.reserve(limits.max_requests);
 }
 
 Result<Engine> Engine::open(Stepper& stepper, EngineOptions options) {

@@ -106,6 +106,7 @@ class Engine {
   Status take_tokens();
   void take_scores(Sequence& request, size_t b);
   Result<bool> take_tokens(Sequence& request, size_t b);
+  void hand_on(Sequence& request, size_t b, std::span<const int32_t> sampled);
   void end(Sequence& request, FinishReason reason, const Error& error = {});
   Status go_on(const Status& status);
   void start_over(const Error& error);

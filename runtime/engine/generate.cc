@@ -55,7 +55,7 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
   std::vector<int32_t> tokens;
   while (!result.ids.empty()) {
     sampler.took(result.ids);
-    if (options.not_finite && result.not_finite[0]) *options.not_finite = true;
+    if (options.not_finite && result.finite[0] < result.ids.size()) *options.not_finite = true;
     size_t wanted = 0;
     bool more = true;
     while (more && wanted < result.ids.size()) {

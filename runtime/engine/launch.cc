@@ -105,8 +105,27 @@ Status Engine::take_tokens() {
   return {};
 }
 
+// Gives a request the first tokens that request b of the batch sampled.
+void Engine::hand_on(Sequence& r, size_t b, std::span<const int32_t> sampled) {
+  const bool first = r.tokens.size() == r.prompt;
+  r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
+  r.losses = 0;
+  const size_t samples = r.samples.size();
+  if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0) {
+    add_samples(result_, b, sampling, limits_.vocab, r.samples);
+    r.samples.resize(samples + sampled.size());
+  }
+  r.sampler.took(sampled);
+  if (!r.stream) return;
+  progress_.push_back({.id = r.id,
+                       .ids = {sampled.begin(), sampled.end()},
+                       .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()},
+                       .prompt_samples = first ? r.prompt_samples : std::vector<Sampled>()});
+}
+
 // Hands the sampled tokens to request b of the batch, once its earlier tokens are all fed. Returns whether it
-// has ended. Tokens that no finite logits tell end it with an error, and are not handed on.
+// has ended. A token that was sampled without a finite greatest logit ends the request with an error. That
+// token and later ones are not handed on.
 Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   take_scores(r, b);
   r.fed += r.rows;
@@ -114,26 +133,14 @@ Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
     if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
     return false;
   }
-  if (b < result_.not_finite.size() && result_.not_finite[b]) {
+  const std::span<const int32_t> all = result_.of(b), sampled = all.first(result_.finite[b]);
+  stats_.rows += all.size() - 1;  // the last one is not fed yet
+  if (!sampled.empty()) hand_on(r, b, sampled);
+  if (sampled.size() < all.size()) {
     end(r, FinishReason::kError, {fmt::format("logits: error: {}", kNotFiniteText)});
     return true;
   }
-  const std::span<const int32_t> sampled = result_.of(b);
-  const auto further = static_cast<uint32_t>(sampled.size()) - 1;  // the last one is not fed yet
-  r.fed += further;
-  stats_.rows += further;
-  r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
-  r.losses = 0;
-  const size_t samples = r.samples.size();
-  const bool first = r.tokens.size() - sampled.size() == r.prompt;
-  if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
-    add_samples(result_, b, sampling, limits_.vocab, r.samples);
-  r.sampler.took(sampled);
-  if (r.stream)
-    progress_.push_back({.id = r.id,
-                         .ids = {sampled.begin(), sampled.end()},
-                         .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()},
-                         .prompt_samples = first ? r.prompt_samples : std::vector<Sampled>()});
+  r.fed += static_cast<uint32_t>(all.size()) - 1;
   if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
   const bool stop = std::ranges::binary_search(r.stop_ids, sampled.back());
   if (stop || r.fed == r.longest) {

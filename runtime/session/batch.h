@@ -71,7 +71,8 @@ struct Batch {
   Samples samples_of(size_t request) const { return samples.empty() ? Samples{} : samples[request]; }
 };
 
-// kNotFiniteText says what is wrong with a request of StepResult::not_finite.
+// kNotFiniteText says what is wrong with a request that has fewer tokens in StepResult::finite than were
+// sampled.
 constexpr const char* kNotFiniteText =
     "found no finite greatest logit for a new token, expected one: a weight is not finite, "
     "or a number is beyond its type";
@@ -84,8 +85,8 @@ struct StepResult {
   std::vector<MkLogprobs> logprobs;  // one for each id, as far as its request asks; empty if none asks
   uint32_t steps = 0;                // steps that the launch ran
   std::vector<MkLogprobs> scored = {};  // one for each of Batch::scored
-  // [requests]: 1 if some token was sampled from logits without a finite greatest one, else 0.
-  std::vector<uint8_t> not_finite = {};
+  // [requests]: its tokens before the first one that was sampled from logits without a finite greatest one.
+  std::vector<uint32_t> finite = {};
 
   std::span<const int32_t> of(size_t request) const {
     return std::span(ids).subspan(begin[request], begin[request + 1] - begin[request]);

@@ -166,7 +166,7 @@ struct GenerateOptions {
   std::function<bool(int32_t)> on_token;  // called with each new token; false ends generation
   std::vector<float>* logits = nullptr;   // receives one row [vocab] for every token fed
   std::vector<Sampled>* samples = nullptr;  // receives one for every new token
-  bool* not_finite = nullptr;               // set where StepResult::not_finite is
+  bool* not_finite = nullptr;               // set if a token had no finite greatest logit
 };
 
 // Feeds the prompt in steps of at most max_tokens(), generates, and returns the new tokens. Errors before any

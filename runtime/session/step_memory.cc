@@ -271,7 +271,7 @@ Status StepMemory::read(StepResult& result) const {
   result.begin.assign(1, 0);
   result.ids.clear();
   result.logprobs.clear();
-  result.not_finite.clear();
+  result.finite.clear();
   result.steps = 1;
   const auto* sampled = at<uint32_t>(at_.sampled);
   const auto* logprobs = at<MkLogprobs>(at_.logprobs);
@@ -283,12 +283,10 @@ Status StepMemory::read(StepResult& result) const {
       return Error{
           fmt::format("step: error: request {}: the kernel says {} tokens were sampled, expected at most {}",
                       result.begin.size() - 1, count, sizes.sampled - 1)};
-    uint32_t marks = 0;
-    for (uint32_t i = 1; i <= count; ++i) {
-      marks |= sampled[i];
-      result.ids.push_back(static_cast<int32_t>(sampled[i] & ~kNotFinite));
-    }
-    result.not_finite.push_back((marks & kNotFinite) != 0);
+    const std::span<const uint32_t> words(sampled + 1, count);
+    for (const uint32_t word : words) result.ids.push_back(static_cast<int32_t>(word & ~kNotFinite));
+    const auto marked = std::ranges::find_if(words, [](uint32_t word) { return (word & kNotFinite) != 0; });
+    result.finite.push_back(static_cast<uint32_t>(marked - words.begin()));
     if (sizes.logprobs > 0) result.logprobs.insert(result.logprobs.end(), logprobs, logprobs + count);
     if (asked) result.logprobs.resize(result.ids.size());
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/sampler.h"
@@ -188,6 +189,22 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
   begins(2, 3);  // two of the three are fed, at positions 14 and 15
   CHECK(some.of(3).size() == 9);
   CHECK(some.steps == 9);
+}
+
+TEST_CASE("a launch goes on behind a token without finite logits, and stops at its id") {
+  reference::Model lost = weights("llama", reference::Type::kBf16);
+  lost.weights.at("model.norm.weight")[0] = NAN;
+  const test::Model model(lost, {.workers = 3});
+  const std::vector<int32_t> stop_ids{0};
+  for (const bool stops : {false, true}) {
+    bool not_finite = false;
+    mkrt::GenerateOptions options;
+    options.max_new_tokens = 4;
+    options.not_finite = &not_finite;
+    if (stops) options.stop_ids = stop_ids;
+    CHECK(generate(model, options, 4).tokens == std::vector<int32_t>(stops ? 1 : 4));
+    CHECK(not_finite);
+  }
 }
 
 // Returns what requests of one row each sample in `steps` launches. With `ahead`, a launch begins before the

@@ -131,7 +131,7 @@ void write_result(const mkrt::StepResult& result, Bytes& to) {
   out.sized(result.logprobs);
   out.value(result.steps);
   out.sized(result.scored);
-  out.sized(result.not_finite);
+  out.sized(result.finite);
 }
 
 bool read_result(std::span<const std::byte> from, mkrt::StepResult& result) {
@@ -141,7 +141,7 @@ bool read_result(std::span<const std::byte> from, mkrt::StepResult& result) {
   in.sized(result.logprobs);
   in.value(result.steps);
   in.sized(result.scored);
-  in.sized(result.not_finite);
+  in.sized(result.finite);
   return in.done();
 }
 

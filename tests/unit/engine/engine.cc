@@ -84,6 +84,33 @@ TEST_CASE("a request whose logits are not finite ends with an error, and the oth
   CHECK(engine.free_pages() == kLimits.pages);
 }
 
+TEST_CASE("tokens before the first one without finite logits are handed on, whatever launch they are of") {
+  std::vector<Outcome> alone;
+  for (const uint32_t steps : {1u, 4u}) {
+    FakeModel model(kLimits);
+    model.lost_at = steps == 1 ? 2 : 0;
+    model.lost_after = steps == 1 ? 0 : 2;
+    Engine engine = Engine::open(model, {.steps_per_launch = steps}).value();
+    Request streamed = request(3, 6);
+    streamed.stream = true;
+    streamed.sampling.logprobs = 1;
+    engine.submit(streamed);
+    std::vector<int32_t> handed_on;
+    while (!engine.idle()) {
+      REQUIRE(engine.step().ok());
+      for (const Progress& p : engine.take_progress())
+        handed_on.insert(handed_on.end(), p.ids.begin(), p.ids.end());
+    }
+    const std::vector<Outcome> outcomes = engine.take_outcomes();
+    REQUIRE(outcomes.size() == 1);
+    CHECK(outcomes[0].reason == FinishReason::kError);
+    CHECK(outcomes[0].new_ids == fake_generate(request(3, 6).prompt, 2, {}, kLimits.vocab));
+    CHECK(outcomes[0].samples.size() == 2);
+    CHECK(handed_on == outcomes[0].new_ids);
+    CHECK(engine.stats().rows == (steps == 1 ? 5 : 6));
+  }
+}
+
 TEST_CASE("requests join at their step, and idle steps are skipped") {
   FakeModel model(kLimits);
   Engine engine = Engine::open(model).value();

@@ -128,7 +128,8 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
       if (history.size() == max || std::ranges::count(samples.stop_ids, sampled.id) > 0) break;
     }
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
-    result.not_finite.push_back(b == 0 && steps.size() == lost_at + 1);
+    const bool lost = b == 0 && steps.size() == lost_at + 1;
+    result.finite.push_back(lost ? lost_after : static_cast<uint32_t>(result.of(b).size()));
   }
   return {};
 }

@@ -36,7 +36,8 @@ class FakeModel final : public Stepper {
   std::vector<Step> steps;   // the first step of every launch
   uint64_t fail_at = ~0ull;  // index of the launch that fails
   uint32_t failures = 0;     // launches that fail there; the model recovers of each; 0: one, for good
-  uint64_t lost_at = ~0ull;  // index of the launch in which the first request has no finite logits
+  uint64_t lost_at = ~0ull;  // index of the launch in which the first request loses its finite logits
+  uint32_t lost_after = 0;   // tokens of that launch before this
   uint32_t vain = 0;         // calls of recover() that fail before one succeeds
 
  private:

@@ -148,13 +148,13 @@ TEST_CASE("a step tells which requests have no finite greatest logit, and their 
   Session session = opened(device, with_pages(4));
   StepResult result;
   REQUIRE(session.step(two.batch(), result).ok());
-  CHECK(result.not_finite == std::vector<uint8_t>(2));
+  CHECK(result.finite == std::vector<uint32_t>(2, 1));
   device.marks = kNotFinite;
   std::vector<Samples> samples(2);
   samples[0].limit = 0;
   CHECK(session.step(two.batch(samples), result).ok());
   CHECK(result.ids == std::vector<int32_t>{(9 + 2) % 10});
-  CHECK(result.not_finite == std::vector<uint8_t>{0, 1});
+  CHECK(result.finite == std::vector<uint32_t>{0, 0});
   bool not_finite = false;
   GenerateOptions options;
   options.max_new_tokens = 2, options.not_finite = &not_finite;

@@ -119,7 +119,7 @@ TEST_CASE("a result and the first message read back are those written") {
   CHECK(read.steps == 2);
   REQUIRE(read.scored.size() == 1);
   CHECK(read.scored[0].sampled == -1.5f);
-  CHECK(read.not_finite == result.not_finite);
+  CHECK(read.finite == result.finite);
   DeviceReady ready{
       {.max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8},
       "cpu",
