@@ -212,10 +212,7 @@ Status read_schedule(const Document& document, const Node& schedule, ModelOption
   if (invariant) options.batch_invariant = invariant->boolean;
   MKC_TRY_STATUS(
       read_within(document, schedule, "wgmma_from", kMinWgmmaFrom, kDefaultWgmmaFrom, options.wgmma_from));
-  if (options.wgmma_from && options.batch_invariant.value_or(false))
-    return document.error(
-        find(schedule, "wgmma_from")->place,
-        "wgmma_from is given, but batch_invariant asks for the same bits in steps of fewer tokens");
+  if (options.wgmma_from) options.places["wgmma_from"] = document.loc(find(schedule, "wgmma_from")->place);
   MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
   MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
   if (const Node* node = find(schedule, "activations")) {
@@ -264,6 +261,11 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
     file = std::move(read);
   }
   ModelOptions& options = file.options;
+  if (options.wgmma_from && options.batch_invariant.value_or(false) && !overrides.batch_invariant) {
+    const std::string fault =
+        "wgmma_from is given, but batch_invariant asks for the same bits in steps of fewer tokens";
+    return setting_error(options.places, "wgmma_from", fault, fault);
+  }
   override_with(options.target, overrides.target);
   override_setting(options, "tokens", options.max_tokens, overrides.max_tokens);
   override_setting(options, "requests", options.max_requests, overrides.max_requests);
