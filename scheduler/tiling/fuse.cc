@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <vector>
+
 #include "ir/domain.h"
 #include "ir/footprint.h"
 #include "ir/step_symbols.h"
@@ -110,12 +113,32 @@ OpId sampled_linear(const Fusion& f, OpId sample) {
   return f.readers[logits.index].size() == 1 ? f.producer_of(logits, OpKind::kLinear) : OpId{};
 }
 
-// Returns the expert_sum that an add takes in, or an invalid id where there is none. A product takes in its
-// add first, as that of a shared expert.
+// Tells whether an op depends on the result of another. Ops come after those that they depend on.
+bool depends_on(const Fusion& f, OpId op, OpId other) {
+  std::vector<OpId> left{op};
+  std::set<uint32_t> seen;
+  while (!left.empty()) {
+    const OpId at = left.back();
+    left.pop_back();
+    if (at == other) return true;
+    if (at.index < other.index || !seen.insert(at.index).second) continue;
+    for (const TensorId input : f.graph.ops[at].inputs)
+      if (const OpId before = f.producer[input.index]; before.valid()) left.push_back(before);
+  }
+  return false;
+}
+
+// Returns the expert_sum whose grid takes in an add, or an invalid id where there is none. The other operand
+// is computed before the experts, as that of a residual. A product takes in its add first, as that of a
+// shared expert.
 OpId summed_experts(const Fusion& f, OpId add) {
   if (summand(f, add) != 2) return {};
-  for (const TensorId t : f.graph.ops[add].inputs)
-    if (const OpId sum = f.sole_producer_of(t, OpKind::kExpertSum); sum.valid()) return sum;
+  const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;
+  for (size_t i = 0; i < 2; ++i) {
+    const OpId sum = f.sole_producer_of(inputs[i], OpKind::kExpertSum),
+               other = f.producer[inputs[1 - i].index];
+    if (sum.valid() && (!other.valid() || depends_on(f, sum, other))) return sum;
+  }
   return {};
 }
 

@@ -161,6 +161,17 @@ std::string why_alone(const Fusion& f, OpId id) {
   return is_read ? "not only products read its result" : "nothing reads its result";
 }
 
+// Checks that rows of experts meet rows of the same experts alone. With one choice a token, rows of tokens
+// are as many.
+Status check_rows(const Fusion& f, const Sequence& sequence) {
+  for (const OpId id : sequence.ops)
+    for (const TensorId input : f.graph.ops[id].inputs)
+      if (f.tensor(input).kind == TensorKind::kActivation &&
+          expert_rows(f, input) != expert_rows(f, sequence.x))
+        return f.misfit(id, "its operands are rows of experts and other rows");
+  return {};
+}
+
 Status add_row_grid(Fusion& f, const Sequence& sequence) {
   const OpId last = sequence.ops.back();
   const Op& op = f.graph.ops[last];
@@ -169,6 +180,7 @@ Status add_row_grid(Fusion& f, const Sequence& sequence) {
   const Tensor& shape = f.tensor(made);
   if (shape.shape.size() != 2 || !shape.shape[1].is_const())
     return f.misfit(last, "its rows have no constant number of columns");
+  if (Status alike = check_rows(f, sequence); !alike.ok()) return alike;
   f.current = last;
   const GridId grid = f.add_grid(samples ? shape.name + ".best" : shape.name, BodyKind::kRow,
                                  {{"t", shape.shape[0]}}, sequence.ops);
