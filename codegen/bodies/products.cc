@@ -59,14 +59,16 @@ void fill_product(Fields& f, llvm::Value* tokens) {
 // Sets the epilogue operands that product and split_k_reduce have in common.
 void set_epilogue_operands(Fields& f) {
   const Bases& bases = f.call.bases;
-  f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
   f.set_optional(offsetof(Epilogue, residual), bases.workspace, "residual");
-  if (f.grid().body == BodyKind::kExpert) {  // its two products share code, and only the first has these
+  // Products of experts share code, and some of them lack these two operands.
+  const bool expert = f.grid().body == BodyKind::kExpert;
+  if (expert && find_operand(f.grid(), "bias"))
+    f.set_by_record(offsetof(Epilogue, up_bias), bases.weights, "up_bias");
+  if (expert)
     f.set_by_record(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
-    if (find_operand(f.grid(), "bias"))
-      f.set_by_record(offsetof(Epilogue, up_bias), bases.weights, "up_bias");
-  }
+  else
+    f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_norm_outputs(offsetof(Epilogue, norm_outputs));
 }
 
