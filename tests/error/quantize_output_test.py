@@ -1,6 +1,7 @@
 """These tests check what becomes of the output and the source of mkc quantize: folders, permissions, signals, other files.
 Usage: quantize_output_test.py MKC ROOT
 """
+import fcntl
 import json
 import math
 import os
@@ -88,12 +89,18 @@ class QuantizeOutputTest(Command):
         os.close(master)
         self.assertEqual(sorted(self.dir.iterdir()), before)
 
+    def has_written(self, mega):
+        try:
+            return any(path.stat().st_blocks * 512 >= mega << 20 for path in self.dir.rglob("model.safetensors.*"))
+        except FileNotFoundError:  # a folder was gone before it was read
+            return False
+
     def start(self, out, mega=0):
         """Returns a run of the large checkpoint that has written so many MB of weights, at least."""
         process = subprocess.Popen([MKC, "quantize", "large", "-o", out, "--format", "int4-g128", "--threads", "1"], cwd=self.dir,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
-        while not any(path.stat().st_blocks * 512 >= mega << 20 for path in self.dir.rglob("model.safetensors.*")):
+        while not self.has_written(mega):
             self.assertIsNone(process.poll())
             time.sleep(.001)
         return process
@@ -109,6 +116,43 @@ class QuantizeOutputTest(Command):
                 self.assertEqual(process.wait(timeout=LIMIT_S), -number)
                 process.communicate(timeout=LIMIT_S)
                 self.assertEqual(sorted(self.dir.rglob("*")), before)
+
+    def test_files_that_appear_in_the_output_meanwhile_are_an_error_and_stay(self):
+        self.large_checkpoint(rows=32768, filled=200)
+        (self.dir / "empty").mkdir()
+        process = self.start("empty")
+        (self.dir / "empty" / "config.json").write_text("mine")
+        _, err = process.communicate(timeout=LIMIT_S)
+        self.assertEqual((process.returncode, err.decode().replace(f"{self.dir}/", "")),
+                         (1, "empty: error: has config.json, which was not there before, expected an empty directory\n"))
+        self.assertEqual([(p.name, p.read_text()) for p in (self.dir / "empty").iterdir()], [("config.json", "mine")])
+
+    def test_a_signal_among_the_moves_waits_for_the_last(self):
+        model, out, names = self.checkpoint(), self.dir / "out", 6000
+        for i in range(names):
+            (model / f"{i}.txt").write_bytes(b"")
+        out.mkdir()
+        process = subprocess.Popen([MKC, "quantize", model, "-o", out, "--format", "fp8"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        while len(os.listdir(out)) < 2:
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assertIn(process.wait(timeout=LIMIT_S), (-signal.SIGINT, 0))
+        self.assertEqual(sorted(os.listdir(out)), sorted(os.listdir(model)))
+
+    def test_what_a_killed_run_left_is_removed_and_what_another_writes_is_not(self):
+        model, left = self.checkpoint(), self.dir / "out" / ".mkc.a1B2c3"
+        left.mkdir(parents=True)
+        (left / "model.safetensors").write_bytes(b"x")
+        folder = os.open(left, os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        self.refuses("out: error: has .mkc.a1B2c3, which another mkc quantize writes\n", "quantize", model, "-o", "out", "--format", "fp8")
+        os.close(folder)
+        (left.parent / "mine").write_text("")
+        self.refuses("out: error: exists, expected a new or an empty directory\n", "quantize", model, "-o", "out", "--format", "fp8")
+        (left.parent / "mine").unlink()
+        self.out_of("model", "out")
+        self.assertEqual(sorted(os.listdir(left.parent)), sorted(os.listdir(model)))
 
     def test_a_source_that_changes_meanwhile_is_an_error_and_leaves_nothing(self):
         def touch(path):

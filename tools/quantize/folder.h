@@ -13,11 +13,12 @@ namespace mkc::quantize {
 // OutputFolder is a new folder beside `path`, or in it where it is an empty directory. commit() renames the
 // folder or its files to what `path` leads to by links. An empty directory so keeps its permissions.
 //
-// Nothing is left without commit(), also when a signal ends the process.
+// Nothing is left without commit(), also when a signal ends the process. Folders that killed runs left in
+// the directory are removed. The new folder is locked, so that no other run takes it for one of these.
 class OutputFolder {
  public:
-  // Errors: `path` is no empty directory but exists, or is the working directory; the new folder could not be
-  // made.
+  // Errors: `path` is no empty directory but exists, or is the working directory; another run writes it; the
+  // new folder could not be made.
   static mkrt::Result<OutputFolder> create(const std::string& path);
   OutputFolder(OutputFolder&&) noexcept;
   OutputFolder& operator=(OutputFolder&&) noexcept;
@@ -25,6 +26,9 @@ class OutputFolder {
 
   const std::string& path() const;    // of the new folder
   const std::string& target() const;  // what commit() writes
+  // Signals wait meanwhile. Requires that the process has no other threads. Errors: a file cannot get its
+  // name; the directory has other files by now, none of which is replaced. Nothing of the output is left
+  // then.
   mkrt::Status commit();
 
  private:
