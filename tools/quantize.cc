@@ -153,8 +153,8 @@ void print_limits(const Original& original) {
   for (const mkrt::StoredTensor& t : original.checkpoint().tensors)
     if (original.matrices.quantized.contains(t.name) && t.dtype != "BF16")
       return print_err(
-          "warning: weights of {} become {}, which transformers opens, but cannot run: it needs BF16\n",
-          t.dtype, format.name);
+          "{}: warning: weights of {} become {}, which transformers opens, but cannot run: it needs BF16\n",
+          original.checkpoint().directory, t.dtype, format.name);
 }
 
 Status quantize_model(const Arguments& a) {

@@ -2,36 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
+
+#include "runtime/base/json_visitor.h"
 
 namespace mkrt {
 namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Visitor reads a document without keeping it. The parser that keeps the document reports bad syntax.
-// nlohmann's own callbacks take a time that grows with the square of an array's objects.
-class Visitor : public nlohmann::json_sax<nlohmann::json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(int64_t) override { return true; }
-  bool number_unsigned(uint64_t) override { return true; }
-  bool number_float(double, const std::string&) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override { return true; }
-  bool key(std::string&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
-};
-
 // Check stops at the first thing that parse_json_text() refuses.
-class Check final : public Visitor {
+class Check final : public JsonVisitor {
  public:
   std::string why;  // what is refused; empty: nothing
 
@@ -67,7 +49,7 @@ class Check final : public Visitor {
 };
 
 // WideIntegers stops at the first integer that the parser makes a float of.
-class WideIntegers final : public Visitor {
+class WideIntegers final : public JsonVisitor {
  public:
   std::string why;  // what is refused; empty: nothing
 

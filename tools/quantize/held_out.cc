@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "runtime/base/file.h"
-#include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/quantize/id_list.h"
 #include "tools/run_inputs.h"
 #include "tools/run_load.h"
 
@@ -18,18 +17,6 @@ namespace {
 
 constexpr size_t kMaxDocumentBytes = size_t{64} << 20;
 constexpr size_t kMaxDocumentTokens = 1024;  // of a document, all of whose logits are in memory at once
-
-// Returns the ids of a line that is a JSON list, or nothing. Error: an element that is no id.
-Result<std::optional<std::vector<int32_t>>> ids_of(const std::string& line, uint64_t vocab, const Loc& at) {
-  if (!line.starts_with('[')) return std::optional<std::vector<int32_t>>();
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_array()) return std::optional<std::vector<int32_t>>();
-  const auto wrong = std::ranges::find_if_not(
-      json, [&](const nlohmann::json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < vocab; });
-  if (wrong != json.end())
-    return error_at(at, fmt::format("found {}, expected ids from 0 to {}", json_text(*wrong), vocab - 1));
-  return std::optional(json.get<std::vector<int32_t>>());
-}
 
 Result<std::vector<int32_t>> encode_text(const std::string& line, const mkrt::Tokenizer& tokenizer,
                                          const GenerationDefaults& defaults) {
@@ -82,7 +69,7 @@ struct Reader {
   }
 
   Result<std::vector<int32_t>> read(const std::string& line, const Loc& at) {
-    MKC_TRY(listed, ids_of(line, vocab, at));
+    MKC_TRY(listed, read_id_list(line, vocab, at));
     Result<std::vector<int32_t>> ids = listed ? std::move(*listed) : encode_line(line, at);
     if (ids.ok() && ids.value().size() < 2)
       return error_at(at, fmt::format("found {} token, expected at least 2", ids.value().size()));
