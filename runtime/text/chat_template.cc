@@ -81,16 +81,22 @@ Result<std::string> render_tree(const jinja::Template& tree, const std::string& 
   jinja::Arena arena;
   uint32_t line = 1;
   std::string variable;
+  const jinja::Dict* dict;
   try {
-    jinja::Interpreter interpreter(arena, convert_variables(arena, variables, variable));
+    dict = &convert_variables(arena, variables, variable);
+  } catch (const jinja::Fault& fault) {
+    return Error{variable + ": " + fault.message};
+  } catch (const std::bad_alloc&) {
+    return Error{variable + ": out of memory"};
+  }
+  try {
+    jinja::Interpreter interpreter(arena, *dict);
     try {
       return interpreter.render(tree);
     } catch (const jinja::Fault&) {
       line = interpreter.line();
       throw;
     }
-  } catch (const jinja::ValueFault& fault) {
-    return Error{variable + ": " + fault.message};
   } catch (const jinja::Fault& fault) {
     return located(file, fault.line != 0 ? fault.line : line, fault.message);
   } catch (const std::bad_alloc&) {

@@ -82,7 +82,9 @@ bool is_standard(const std::string& key) {
 }
 
 bool is_added_token(const nlohmann::json& value) {
-  return value.is_object() && value.contains("content") && value.value("__type", "") == "AddedToken";
+  if (!value.is_object() || !value.contains("content")) return false;
+  const auto type = value.find("__type");
+  return type != value.end() && *type == "AddedToken";
 }
 
 // SpecialTokens has texts by their names. transformers lets a text of `named` take the place of one of

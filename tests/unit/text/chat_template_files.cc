@@ -106,6 +106,8 @@ TEST_CASE("special tokens of other names are variables, too, as transformers has
   CHECK(variables_with(R"({"boi_token": "<b>", "eoi_token": {"__type": "AddedToken", "content": "<e>"},
     "x_token": {"content": "<x>"}, "add_bos_token": true, "n_token": null, "other": "<o>"})") ==
         R"({"eoi_token":"<e>","boi_token":"<b>"})");
+  CHECK(variables_with(R"({"a_token": {"__type": 5, "content": "<a>"}, "b_token": {"__type": null, "content":
+    "<b>"}})") == "{}");
   CHECK(variables_with(R"({"bos_token": "<s>", "image_token": "<i>", "extra_special_tokens":
     {"image_token": "<t>", "boi": {"__type": "AddedToken", "content": "<b>"}, "bos_token": "<u>"}})") ==
         R"({"bos_token":"<u>","image_token":"<t>","boi":"<b>"})");
