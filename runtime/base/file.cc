@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -169,8 +170,13 @@ struct FileWriter::File {
   }
 };
 
-FileWriter::FileWriter(const std::string& path) : path_(path), file_(std::make_unique<File>(path)) {
-  if (file_->descriptor.number < 0) created_ = system_error(path, "cannot create", errno);
+FileWriter::FileWriter(const std::string& path) : path_(path) {
+  make();
+}
+
+void FileWriter::make() {
+  file_ = std::make_unique<File>(path_);
+  if (file_->descriptor.number < 0) created_ = system_error(path_, "cannot create", errno);
 }
 
 FileWriter::~FileWriter() = default;
@@ -194,6 +200,17 @@ Result<std::shared_ptr<std::byte>> FileWriter::map(uint64_t bytes) const {
   if (at == MAP_FAILED) return system_error(path_, "cannot map", errno);
   madvise(at, bytes, MADV_HUGEPAGE);
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(at), [bytes](void* p) { munmap(p, bytes); });
+}
+
+void FileWriter::lock() {
+  while (created_.ok()) {
+    struct stat info;
+    const int file = file_->descriptor.number;
+    const bool is_locked = flock(file, LOCK_EX) == 0;
+    if (!is_locked && errno == EINTR) continue;
+    if (!is_locked || fstat(file, &info) != 0 || info.st_nlink > 0) return;
+    make();
+  }
 }
 
 Status FileWriter::sync() const {

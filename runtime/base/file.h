@@ -72,6 +72,9 @@ class FileWriter {
   // processes share. They are zeros at first. Large pages are used where the file system has some. Errors:
   // those of write(); the file system cannot reserve. The mapping may outlive the writer.
   Result<std::shared_ptr<std::byte>> map(uint64_t bytes) const;
+  // Locks the temporary file by flock(), until the writer's end. Requires that nothing was written. A file
+  // that another process removed meanwhile is made anew. Nothing happens where the system cannot lock.
+  void lock();
   // Waits until the system has written all bytes to the disk.
   Status sync() const;
   // Gives the file its name, and those permissions of `mode` that the process's mask leaves.
@@ -81,6 +84,7 @@ class FileWriter {
 
  private:
   struct File;
+  void make();
 
   const std::string path_;
   std::unique_ptr<File> file_;

@@ -1,9 +1,13 @@
 #include "runtime/session/kept_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <vector>
@@ -15,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kLeftBehind = std::chrono::hours(1);  // a file is written in less
+constexpr auto kLeftBehind = std::chrono::hours(1);  // a file is written in less where locks tell nothing
 
 struct Entry {
   fs::path path;
@@ -38,15 +42,20 @@ std::vector<Entry> entries_of(const std::string& folder) {
   return entries;
 }
 
-bool is_being_written(const Entry& entry) {
+bool is_temporary(const Entry& entry) {
   return entry.path.extension() != ".weights";
 }
 
-void remove_left_behind(const std::string& folder) {
+// Removes a temporary file that no process writes. The lock keeps a process that has just made the file
+// waiting, so that it sees the loss (FileWriter::lock()).
+void remove_left_behind(const Entry& entry) {
+  const int descriptor = open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool is_free = descriptor >= 0 && flock(descriptor, LOCK_SH | LOCK_NB) == 0;
+  const bool is_locked = descriptor >= 0 && !is_free && errno == EWOULDBLOCK;
+  const bool is_old = fs::file_time_type::clock::now() - entry.used > kLeftBehind;
   std::error_code ignored;
-  for (const Entry& entry : entries_of(folder))
-    if (is_being_written(entry) && fs::file_time_type::clock::now() - entry.used > kLeftBehind)
-      fs::remove(entry.path, ignored);
+  if (is_free || (!is_locked && is_old)) fs::remove(entry.path, ignored);
+  if (descriptor >= 0) close(descriptor);
 }
 
 std::string size_text(uint64_t bytes) {
@@ -66,7 +75,8 @@ Status make_room(const KeptFolder& folder, const std::string& name, uint64_t byt
   if (failed) return fail("cannot create: " + failed.message());
   const fs::space_info space = fs::space(folder.path, failed);
   if (failed) return fail("cannot read: " + failed.message());
-  remove_left_behind(folder.path);
+  for (const Entry& entry : entries_of(folder.path))
+    if (is_temporary(entry)) remove_left_behind(entry);
   std::vector<Entry> entries = entries_of(folder.path);
   uint64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;
@@ -80,7 +90,7 @@ Status make_room(const KeptFolder& folder, const std::string& name, uint64_t byt
     total -= own->bytes;
     entries.erase(own);
   }
-  std::erase_if(entries, is_being_written);  // they count, and another process needs them
+  std::erase_if(entries, is_temporary);  // they count, and another process needs them
   rlimit of_file{};
   if (getrlimit(RLIMIT_FSIZE, &of_file) == 0 && bytes > of_file.rlim_cur)
     return fail(fmt::format("weights of {} bytes are more than the {} that this process may write to a file",

@@ -16,12 +16,14 @@ struct KeptFolder {
 };
 
 // Makes the folder where there is none, and room in it for a file `name` of so many bytes. Files that were
-// used least recently are removed, and so are temporary files that their process left an hour ago. Younger
-// ones stay and count. Files that mkc did not write stay as they are.
+// used least recently are removed. Files that mkc did not write stay as they are.
 //
-// Errors: the folder cannot be made; the file is larger than the limit, alone or beside files that others are
-// writing, or larger than files of this process may be;
-// the disk has too little free space. No file of kept weights is removed then.
+// Temporary files that no process has locked are removed, too, and locked ones stay and count. Where the file
+// system has no locks, those of the last hour stay.
+//
+// Errors: the folder cannot be made; the disk has too little free space. A file that is larger than the
+// limit, or than files of this process may be, is one, too. Files that others are writing count to the limit.
+// No file of kept weights is removed then.
 Status make_room(const KeptFolder& folder, const std::string& name, uint64_t bytes);
 
 // Notes that a file of the folder was used now. Failures are ignored.

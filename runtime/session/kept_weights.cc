@@ -149,6 +149,7 @@ Result<KeptFile> KeptFile::create(const KeptFolder& folder, const KeptKey& key, 
                  arena_at = (head_bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
   if (Status status = make_room(folder, name, arena_at + bytes); !status.ok()) return status.error();
   KeptFile file(path, key);
+  file.file_->lock();  // make_room() of other processes sees that the file is being written
   if (Status status = file.file_->write({}, 0); !status.ok()) return status.error();
   file.faulty_ = std::move(faulty);
   file.hashes_ = std::move(contents.hashes);

@@ -2,7 +2,9 @@
 #include "runtime/session/kept_weights.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -253,6 +255,17 @@ TEST_CASE("weights that are not finite are known without a look at them") {
   CHECK(start(f, {}).report.faulty.empty());  // nobody asked
 }
 
+// FileLock is the lock of a process that writes a file.
+struct FileLock {
+  int descriptor;
+  explicit FileLock(const std::string& path) : descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    REQUIRE(flock(descriptor, LOCK_EX) == 0);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock() { close(descriptor); }
+};
+
 TEST_CASE("weights used least recently give way, and no others") {
   const Folders a, b, c;
   const std::string of_a = start(a).report.file;
@@ -268,7 +281,7 @@ TEST_CASE("weights used least recently give way, and no others") {
   const std::string hash(32, 'a'), left_behind = a.dir.write("kept/" + hash + ".weights.AbCdEf", "x"),
                                    being_written = a.dir.write("kept/" + hash + ".weights.GhIjKl", "y"),
                                    of_others = a.dir.write("kept/model.weights", std::string(bytes, 'z'));
-  age(left_behind, 2);
+  const FileLock writing(being_written);
   age(of_others, 4);
   const std::string of_c = start(c, two).report.file;
   std::vector<std::string> expected{of_a, of_c, being_written, of_others};
@@ -282,7 +295,8 @@ TEST_CASE("files that another process is writing stay and count") {
   const uint64_t bytes = fs::file_size(of_a);
   const std::string name = std::string(32, 'a') + ".weights.GhIjKl",
                     being_written = a.dir.write("kept/" + name, std::string(bytes, 'y'));
-  fs::last_write_time(being_written, fs::file_time_type::clock::now() - std::chrono::minutes(30));
+  std::optional<FileLock> writing(being_written);
+  fs::last_write_time(being_written, fs::file_time_type::clock::now() - std::chrono::hours(2));
   const std::string of_b = start(b, {a.kept.path, 2 * bytes, 0}).report.file;
   std::vector<std::string> expected{of_b, being_written};
   std::ranges::sort(expected);
@@ -292,6 +306,9 @@ TEST_CASE("files that another process is writing stay and count") {
   CHECK(none.report.warnings[0].find("that others are packing, are more than the limit of") !=
         std::string::npos);
   CHECK(a.files() == expected);
+  writing.reset();  // its process was killed
+  const std::string again = start(a, {a.kept.path, bytes, 0}).report.file;
+  CHECK(a.files() == std::vector<std::string>{again});
 }
 
 // Returns the warning of a start, which must pack and give the right weights.
