@@ -129,14 +129,17 @@ Result<BatchLine> parse_line(std::string_view text, const std::string& name, con
 Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& options) {
   mkrt::Request request = line.request;
   if (!line.prompt && !line.messages) return request;
-  const std::string where = request.name + (line.prompt ? ": error: prompt: " : ": error: messages: ");
+  const std::string at = request.name + ": error: ", where = at + (line.prompt ? "prompt: " : "messages: ");
   if (!options.tokenizer) return Error{where + "found text, expected prompt_ids: there is no tokenizer.json"};
   if (line.messages && !options.render_chat)
     return Error{where + "found a chat, expected a prompt: there is no chat template"};
   Result<std::vector<int32_t>> ids = line.prompt
                                          ? mkrt::encode(*options.tokenizer, *line.prompt, options.add_special)
                                          : chat_ids(options.render_chat, *options.tokenizer, *line.messages);
-  if (!ids.ok()) return Error{where + ids.error().message};
+  if (!ids.ok()) {
+    const std::string& message = ids.error().message;
+    return Error{(line.messages && !refused_variable(message, {}).empty() ? at : where) + message};
+  }
   request.prompt = std::move(ids.value());
   return request;
 }

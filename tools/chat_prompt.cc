@@ -57,6 +57,12 @@ mkrt::Result<RenderChat> read_render_chat(const std::string& directory) {
   });
 }
 
+std::string refused_variable(const std::string& message, const nlohmann::ordered_json& variables) {
+  for (const auto& [name, value] : variables.items())
+    if (message.starts_with(name + ": ")) return name;
+  return message.starts_with("messages[") || message.starts_with("messages: ") ? "messages" : "";
+}
+
 mkrt::Result<std::vector<int32_t>> encode_chat(const mkrt::Tokenizer& tokenizer, const std::string& text) {
   return mkrt::encode(tokenizer, text, false);
 }

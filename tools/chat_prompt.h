@@ -24,6 +24,10 @@ using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::order
 // text where the template fails otherwise.
 mkrt::Result<RenderChat> read_render_chat(const std::string& directory);
 
+// Returns the variable whose value an error of RenderChat refuses, which the message begins with, or "".
+// "messages" stands for each message, and `variables` has the others.
+std::string refused_variable(const std::string& message, const nlohmann::ordered_json& variables);
+
 // Returns the ids of a text that a chat template wrote. The tokenizer adds no special tokens, because chat
 // templates write them. Errors: those of encode().
 mkrt::Result<std::vector<int32_t>> encode_chat(const mkrt::Tokenizer& tokenizer, const std::string& text);

@@ -20,15 +20,13 @@ ApiError wrong(const std::string& param, const std::string& message) {
 // template keeps the space at its end where it keeps that of messages.
 constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_MARK ";
 
-// Puts the mark behind the last message, or behind its last part that is text. `text` receives what stands
-// before the mark.
+// Puts the mark behind the last message. `text` receives what stands before the mark.
 std::optional<ApiError> mark_last_message(nlohmann::ordered_json& messages, std::string& text) {
-  nlohmann::ordered_json* content = &messages.back()["content"];
-  if (content->is_array() && !content->empty()) content = &content->back()["text"];
-  if (!content->is_string())
+  nlohmann::ordered_json& content = messages.back()["content"];
+  if (!content.is_string())
     return wrong("continue_final_message", "found a last message without content, expected text");
-  text = content->get<std::string>();
-  *content = text + std::string(kMark);
+  text = content.get<std::string>();
+  content = text + std::string(kMark);
   return {};
 }
 
@@ -46,6 +44,13 @@ std::optional<ApiError> cut_at_mark(const std::string& message, std::string& tex
   return {};
 }
 
+// Returns the error of a template. One that names a variable is about that one, and else about the messages.
+ApiError refused(const std::string& message, const nlohmann::ordered_json& variables) {
+  const std::string variable = refused_variable(message, variables);
+  if (variable.empty()) return wrong("messages", message);
+  return {.message = message, .param = variable};
+}
+
 std::optional<ApiError> render(const ServedModel& model, const ChatFields& chat, std::string& text) {
   if (!model.render_chat)
     return wrong("messages", "the model has no chat template, expected a prompt for /v1/completions");
@@ -55,7 +60,7 @@ std::optional<ApiError> render(const ServedModel& model, const ChatFields& chat,
     if (std::optional<ApiError> error = mark_last_message(messages, last_message)) return error;
   variables["add_generation_prompt"] = chat.add_generation_prompt;
   mkrt::Result<std::string> rendered = model.render_chat(messages, variables);
-  if (!rendered.ok()) return wrong("messages", rendered.error().message);
+  if (!rendered.ok()) return refused(rendered.error().message, variables);
   text = std::move(rendered.value());
   return chat.continue_final_message ? cut_at_mark(last_message, text) : std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/text/chat_template.h"
+#include "tools/chat_messages.h"
 #include "tools/serve/prepare.h"
 
 namespace mkc {
@@ -22,7 +23,7 @@ std::string continued(const std::string& source, const ordered_json& content) {
   };
   ApiRequest request;
   ChatFields& chat = request.chat.emplace();
-  chat.messages = ordered_json::array({{{"role", "assistant"}, {"content", content}}});
+  chat.messages = plain_messages(ordered_json::array({{{"role", "assistant"}, {"content", content}}}));
   chat.add_generation_prompt = false;
   chat.continue_final_message = true;
   std::vector<int32_t> ids;
@@ -44,13 +45,35 @@ TEST_CASE("a continued chat ends behind its last message, also where the templat
   CHECK(continued(kTrims, "") == "<");
 }
 
-TEST_CASE("of a last message in parts the last text is continued") {
+TEST_CASE("a last message in parts is continued behind the last, and one without content is an error") {
   const ordered_json parts = {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b "}}};
-  const std::string source = "{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}";
-  CHECK(continued(source, parts) == "<a><b ");
-  const std::string none = "continue_final_message: found a last message without content, expected text";
-  CHECK(continued(source, ordered_json::array()) == none);
-  CHECK(continued(kPlain, nullptr) == none);
+  CHECK(continued(kPlain, parts) == "<a\nb ");
+  CHECK(continued(kPlain, nullptr) ==
+        "continue_final_message: found a last message without content, expected text");
+}
+
+TEST_CASE("an error of a template's variable begins with its name, and others with the field messages") {
+  const auto error_of = [](const char* source, const ordered_json& content, const ordered_json& variables) {
+    const mkrt::ChatTemplate chat_template = mkrt::ChatTemplate::parse(source, "t").value();
+    ServedModel model;
+    model.render_chat = [&](const ordered_json& messages, const ordered_json& given) {
+      return chat_template.render(messages, given);
+    };
+    ApiRequest request;
+    ChatFields& chat = request.chat.emplace();
+    chat.messages = ordered_json::array({{{"role", "user"}, {"content", content}}});
+    chat.variables = variables;
+    std::vector<int32_t> ids;
+    const std::optional<ApiError> error = prompt_ids(model, request, 0, ids);
+    REQUIRE(error);
+    return error->param + " | " + error->message;
+  };
+  const ordered_json none = ordered_json::object();
+  CHECK(error_of("", "a", {{"z", UINT64_MAX}}) ==
+        "z | z: the integer 18446744073709551615 has more than 63 bits");
+  CHECK(error_of("", UINT64_MAX, none) ==
+        "messages | messages[0]: the integer 18446744073709551615 has more than 63 bits");
+  CHECK(error_of("{{ 1 // 0 }}", "a", none) == "messages | messages: t:1: error: division by zero");
 }
 
 // transformers 5.23 refuses the same chats.

@@ -349,6 +349,7 @@ TEST_CASE("messages are rendered by the chat template") {
   const auto render = [](const nlohmann::ordered_json& messages,
                          const nlohmann::ordered_json& variables) -> mkrt::Result<std::string> {
     if (messages[0]["content"] == "no") return mkrt::Error{"t.jinja:1: error: refused"};
+    if (messages[0]["content"] == "bad") return mkrt::Error{"messages[0]: bad"};
     std::string text;
     for (const auto& message : messages)
       text += message["role"].get<std::string>().substr(0, 1) + "." + message["content"].get<std::string>();
@@ -371,6 +372,8 @@ TEST_CASE("messages are rendered by the chat template") {
     expected["text"] = "";
     return expected;
   }());
+  CHECK(answers_of(R"({"messages": [{"role": "user", "content": "bad"}]})", options)[0]["error"] ==
+        "f.jsonl:1: error: messages[0]: bad");
   CHECK(answers_of(chat, {.tokenizer = &tokenizer.value()})[0]["error"] ==
         "f.jsonl:1: error: messages: found a chat, expected a prompt: there is no chat template");
   CHECK(answers_of(chat)[0]["error"] ==
