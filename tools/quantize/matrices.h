@@ -35,9 +35,10 @@ struct Selection {
 // expression. Stacked experts (rows.h) that no pattern names get the form of gpt-oss, where `format` has it.
 // All other matrices then stay as they are, because that form has no others.
 //
-// Errors: a pattern that is no regular expression, or that names no matrix of a product; `head` where there
-// is none, where a pattern names it, or where the form has no other matrices than experts; patterns that name
-// all matrices, or some experts of a layer and not the others.
+// Errors of a pattern: it is no regular expression, or names no matrix of a product. Patterns that name all
+// matrices, or some experts of a layer and not the others, are errors, too.
+//
+// Errors of `head`: there is none; a pattern names it; the form has no other matrices than experts.
 Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selection, const Format& format);
 
 }  // namespace mkc::quantize

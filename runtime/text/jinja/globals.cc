@@ -86,8 +86,8 @@ Value raise_exception(Call& call) {
   fail("the template refuses the conversation: {}", to_str(call.arena, message));
 }
 
-// Returns the format with what datetime.strftime() of Python fills in itself: microseconds for %f, and no
-// text for the zone of a time that has none.
+// Returns the format with what datetime.strftime() of Python fills in itself. Microseconds stand for %f, and
+// nothing for the zone of a time that has none.
 std::string python_format(std::string_view format, long microseconds) {
   std::string result;
   for (size_t at = 0; at < format.size(); ++at) {

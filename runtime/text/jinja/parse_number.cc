@@ -12,8 +12,8 @@
 namespace mkrt::jinja {
 namespace {
 
-// Returns the text as Python reads numbers from it: with ASCII digits for those of other scripts, '?' for
-// other characters beyond ASCII, and no white space around it.
+// Returns the text as Python reads numbers from it, without white space around it. ASCII digits stand for
+// those of other scripts, and '?' for other characters beyond ASCII.
 std::string ascii_number(std::string_view text) {
   constexpr const char* kSpaces = " \t\n\v\f\r";
   std::string result;
