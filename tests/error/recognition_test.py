@@ -200,25 +200,24 @@ class RecognitionTest(Command):
             folder = self.checkpoint(config=lambda c: c.update({key: value}))
             self.assertEqual(self.mkc("compile", folder, "--emit", "yaml")[0], 0)
 
-    def test_weights_that_are_no_number_are_named(self):
+    def test_weights_that_are_not_finite_are_named(self):
         name = "model.norm.weight"
-        begin = []
 
-        def spoil(body):
-            at = begin[0] + 6  # the offset of element 3
-            return body[:at] + b"\xc0\x7f" + body[at + 2:]
-        folder = self.checkpoint(header=lambda h: begin.append(h[name]["data_offsets"][0]), data=spoil)
-        code, out, err = self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device", "cpu")
-        self.assertEqual(code, 0, err)
-        self.assertTrue(err.startswith(f'model/model.safetensors: warning: tensor "{name}" holds 1 values that are not a '
-                                       "number, the first at element 3\n"), err)
+        def run_with(element):
+            begin = []
 
-        def infinite(body):
-            at = begin[1] + 6
-            return body[:at] + b"\x80\x7f" + body[at + 2:]
-        folder = self.checkpoint(header=lambda h: begin.append(h[name]["data_offsets"][0]), data=infinite)
-        self.assertNotIn("warning", self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device",
-                                             "cpu")[2])
+            def spoil(body):
+                at = begin[0] + 6  # the offset of element 3
+                return body[:at] + element + body[at + 2:]
+            folder = self.checkpoint(header=lambda h: begin.append(h[name]["data_offsets"][0]), data=spoil)
+            code, out, err = self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device", "cpu")
+            self.assertEqual(code, 0, err)
+            return err
+        for element, said in ((b"\xc0\x7f", "that are not a number"), (b"\x80\x7f", "that are infinite")):
+            err = run_with(element)
+            self.assertTrue(err.startswith(f'model/model.safetensors: warning: tensor "{name}" holds 1 values {said}, '
+                                           "the first at element 3\n"), err)
+        self.assertNotIn(name, run_with(b"\x7f\x7f"))  # the greatest finite number
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)
