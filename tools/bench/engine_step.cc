@@ -26,10 +26,12 @@ class Constant final : public Stepper {
   Status step(const Batch& batch, StepResult& result) override {
     result.begin.assign(1, 0);
     result.ids.clear();
+    result.finite.clear();
     result.steps = 1;
     for (const Samples& samples : batch.samples) {
       if (samples.limit > 0) result.ids.push_back(7);
       result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
+      result.finite.push_back(samples.limit > 0 ? 1 : 0);
     }
     return {};
   }
