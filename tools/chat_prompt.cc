@@ -24,11 +24,11 @@ mkrt::Result<ordered_json> with_objects(ordered_json messages) {
       ordered_json* arguments = arguments_of(call);
       if (!arguments || !arguments->is_string()) continue;
       const auto text = arguments->get<std::string>();
-      const mkrt::Result<nlohmann::json> checked = mkrt::parse_json_text(text, "arguments");  // bounds levels
-      if (!checked.ok() || !checked.value().is_object()) continue;
+      mkrt::Result<ordered_json> parsed = mkrt::parse_ordered_json_text(text, "arguments");
+      if (!parsed.ok() || !parsed.value().is_object()) continue;
       if (const std::string fault = mkrt::wide_integer_fault(text); !fault.empty())
         return mkrt::Error{"the arguments of a call of a tool: " + fault};
-      *arguments = ordered_json::parse(text);
+      *arguments = std::move(parsed.value());
     }
   }
   return messages;

@@ -54,4 +54,14 @@ struct RowBlocks {
   }
 };
 
+// Returns the row blocks of lists that are named by their first words.
+MK_INLINE RowBlocks row_blocks(const Worker& w, u32 before_last, u32 requests, u32 max_rows, u32 q_len,
+                               u32 first_row, u32 kv_len, u32 block_request, u32 block_rows,
+                               u32 block_first_row, u32 block_kv_len) {
+  return {w.list(before_last),   w.list(q_len),      w.list(first_row),
+          w.list(kv_len),        requests,           max_rows,
+          w.list(block_request), w.list(block_rows), w.list(block_first_row),
+          w.list(block_kv_len)};
+}
+
 }  // namespace mk

@@ -43,16 +43,8 @@ MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 r
 MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row,
                           u32 kv_len, u32 block_request, u32 block_rows, u32 block_first_row,
                           u32 block_kv_len) {
-  const RowBlocks blocks{w->list(before_last),
-                         w->list(q_len),
-                         w->list(first_row),
-                         w->list(kv_len),
-                         requests,
-                         max_rows,
-                         w->list(block_request),
-                         w->list(block_rows),
-                         w->list(block_first_row),
-                         w->list(block_kv_len)};
+  const RowBlocks blocks = row_blocks(*w, before_last, requests, max_rows, q_len, first_row, kv_len,
+                                      block_request, block_rows, block_first_row, block_kv_len);
   for (u32 k = 0; k < blocks.count(); ++k) blocks.make(k);
 }
 

@@ -62,6 +62,21 @@ class WideIntegers final : public JsonVisitor {
   }
 };
 
+template <class Json>
+Result<Json> parse_checked(std::string_view text, const std::string& file) {
+  try {
+    Check check;
+    (void)nlohmann::json::sax_parse(text, &check);
+    if (!check.why.empty()) return Error{fmt::format("{}: error: {}", file, check.why)};
+    return Json::parse(text);
+  } catch (const nlohmann::json::exception& e) {
+    const std::string_view what = e.what();
+    const size_t text_at = what.find("] ");
+    return Error{
+        fmt::format("{}: error: not JSON: {}", file, text_at == what.npos ? what : what.substr(text_at + 2))};
+  }
+}
+
 }  // namespace
 
 std::string wide_integer_fault(std::string_view text) {
@@ -71,17 +86,11 @@ std::string wide_integer_fault(std::string_view text) {
 }
 
 Result<nlohmann::json> parse_json_text(std::string_view text, const std::string& file) {
-  try {
-    Check check;
-    (void)nlohmann::json::sax_parse(text, &check);
-    if (!check.why.empty()) return Error{fmt::format("{}: error: {}", file, check.why)};
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& e) {
-    const std::string_view what = e.what();
-    const size_t text_at = what.find("] ");
-    return Error{
-        fmt::format("{}: error: not JSON: {}", file, text_at == what.npos ? what : what.substr(text_at + 2))};
-  }
+  return parse_checked<nlohmann::json>(text, file);
+}
+
+Result<nlohmann::ordered_json> parse_ordered_json_text(std::string_view text, const std::string& file) {
+  return parse_checked<nlohmann::ordered_json>(text, file);
 }
 
 }  // namespace mkrt

@@ -165,8 +165,8 @@ class Derivation {
 // Returns the description with the figures of a file that doctor wrote.
 Result<std::string> with_measured(const std::string& description, std::string_view measured,
                                   std::string& said) {
-  const bool is_json = mkrt::parse_json_text(measured, "").ok();
-  const ordered_json file = is_json ? ordered_json::parse(measured) : ordered_json();
+  const mkrt::Result<ordered_json> parsed = mkrt::parse_ordered_json_text(measured, "");
+  const ordered_json file = parsed.ok() ? parsed.value() : ordered_json();
   if (!file.is_object() || !file.contains("figures") || !file["figures"].is_object())
     return Error{"measured figures: error: not a file of mkc doctor"};
   ordered_json out = ordered_json::parse(description);

@@ -65,10 +65,11 @@ template <class Code>
 float find_bf16_scale(Block block, float min) {
   const float max = max_magnitude(block), whole = max / Code::kMax;
   if (whole == 0) return min;
+  const float unit = unit_of(max);
   Best best;
   for (int i = 0; i <= kClips; ++i) {
     const float scale = std::max(to_bf16(whole * (1 - static_cast<float>(i) * kClipStep)), min);
-    best.offer(scale, squared_error<Code>(block, scale, unit_of(max)));
+    best.offer(scale, squared_error<Code>(block, scale, unit));
   }
   return best.scale;
 }
@@ -78,11 +79,12 @@ template <class Code>
 float find_power_scale(Block block) {
   const float max = max_magnitude(block);
   if (max == 0) return 1;
+  const float unit = unit_of(max);
   const int exponent = std::ilogb(max) - std::ilogb(Code::kMax);
   Best best;
   for (const int e : {exponent, exponent + 1, exponent - 1}) {
     const float scale = std::ldexp(1.0f, std::clamp(e, -126, 127));
-    best.offer(scale, squared_error<Code>(block, scale, unit_of(max)));
+    best.offer(scale, squared_error<Code>(block, scale, unit));
   }
   return best.scale;
 }
