@@ -10,9 +10,10 @@ function(mkc_hot)
   mkc_compile_with(-O2 ${ARGN})
 endfunction()
 # mkc_cold(TARGETS…) compiles code without optimisation that takes next to no time of a program: commands, which read
-# arguments, call libraries and print.
+# arguments, call libraries and print. The preset `attack` optimises it too, for runs of hours.
+set(MKC_COLD_FLAGS -O0 CACHE STRING "Flags of code that takes next to no time of a program")
 function(mkc_cold)
-  mkc_compile_with(-O0 ${ARGN})
+  mkc_compile_with(${MKC_COLD_FLAGS} ${ARGN})
 endfunction()
 # mkc_link_first(TARGETS…) puts the optimised libraries that a program links before its own code, which is not optimised. Where
 # several objects have an inline function, the linker takes that of the first.

@@ -53,6 +53,12 @@ Rows clear_rows(const ModelCase& c, const reference::Model& exact, const std::ve
   return rows;
 }
 
+size_t count_rows(const ModelCase& c) {
+  size_t rows = 0;
+  for (const Sequence& s : make_sequences(c)) rows += s.ids.size();
+  return rows;
+}
+
 size_t count_clear_rows(const ModelCase& c, const reference::Model& model) {
   size_t rows = 0;
   for (const Sequence& s : make_sequences(c)) rows += clear_rows(c, exact_model(model), s.ids).size();
@@ -90,7 +96,7 @@ reference::Model model_of(const ModelCase& c) {
   reference::Model best = reference::random_model(c.shape, c.weights_seed);
   if (c.shape.experts == 0 || c.shape.top_k == c.shape.experts) return best;
   size_t most = count_clear_rows(c, best);
-  for (uint32_t i = 1; i < kTries; ++i) {
+  for (uint32_t i = 1; i < kTries && most < count_rows(c); ++i) {
     reference::Model model = reference::random_model(c.shape, c.weights_seed + i);
     const size_t rows = count_clear_rows(c, model);
     if (rows > most) most = rows, best = std::move(model);

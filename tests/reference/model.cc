@@ -36,23 +36,31 @@ Vector rounded_to_fp8(Vector v) {
   return v;
 }
 
-// Returns y = W x + b, with x and y rounded.
-// Returns the products of a matrix's rows with x. Each sum goes in the order of x. Several sums go side by
-// side, as each addition waits for the one before.
-Vector products(const Vector& w, const Vector& x) {
+// Returns the product of two vectors. Several sums go side by side, as each addition waits for the one
+// before.
+double dot(const double* a, const double* b, size_t count) {
   constexpr size_t kBeside = 8;
+  double sums[kBeside] = {}, rest = 0;
+  size_t i = 0;
+  for (; i + kBeside <= count; i += kBeside)
+    for (size_t r = 0; r < kBeside; ++r) sums[r] += a[i + r] * b[i + r];
+  for (; i < count; ++i) rest += a[i] * b[i];
+  return std::accumulate(sums, sums + kBeside, rest);
+}
+
+// Adds factor times x to y.
+void add_scaled(double* y, double factor, const double* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) y[i] += factor * x[i];
+}
+
+// Returns the products of a matrix's rows with x.
+Vector products(const Vector& w, const Vector& x) {
   Vector y(w.size() / x.size());
-  for (size_t n = 0; n < y.size(); n += kBeside) {
-    double sums[kBeside] = {};
-    const double* rows[kBeside];
-    for (size_t r = 0; r < kBeside; ++r) rows[r] = &w[std::min(n + r, y.size() - 1) * x.size()];
-    for (size_t k = 0; k < x.size(); ++k)
-      for (size_t r = 0; r < kBeside; ++r) sums[r] += rows[r][k] * x[k];
-    std::copy_n(sums, std::min(kBeside, y.size() - n), &y[n]);
-  }
+  for (size_t n = 0; n < y.size(); ++n) y[n] = dot(&w[n * x.size()], x.data(), x.size());
   return y;
 }
 
+// Returns y = W x + b, with x and y rounded.
 Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding rounding) {
   const Vector& w = m.weights.at(name + ".weight");
   const auto bias = m.weights.find(name + ".bias");
@@ -157,15 +165,14 @@ Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<
     double greatest = sink, total = 0;
     const size_t first = window == 0 || keys.size() <= window ? 0 : keys.size() - window;
     for (size_t p = first; p < keys.size(); ++p) {
-      for (size_t i = 0; i < size; ++i) weight[p] += q[h * size + i] * keys[p][from + i];
-      weight[p] /= std::sqrt(static_cast<double>(s.head_dim));
+      weight[p] = dot(&q[h * size], &keys[p][from], size) / std::sqrt(static_cast<double>(s.head_dim));
       greatest = std::max(greatest, weight[p]);
     }
     if (sinks) total = std::exp(sink - greatest);
     for (size_t p = first; p < keys.size(); ++p)
       total += weight[p] = round_to(std::exp(weight[p] - greatest), rounding);
     for (size_t p = first; p < keys.size(); ++p)
-      for (size_t i = 0; i < size; ++i) out[h * size + i] += weight[p] / total * values[p][from + i];
+      add_scaled(&out[h * size], weight[p] / total, &values[p][from], size);
   }
   return out;
 }
@@ -217,8 +224,7 @@ Vector stacked_linear(const Model& m, const std::string& name, size_t expert, co
   const Vector in = rounded(x, rounding);
   Vector y(bias.size() / static_cast<size_t>(m.shape.experts));
   const double* matrix = &w[expert * x.size() * y.size()];
-  for (size_t k = 0; k < x.size(); ++k)
-    for (size_t n = 0; n < y.size(); ++n) y[n] += matrix[k * y.size() + n] * in[k];
+  for (size_t k = 0; k < x.size(); ++k) add_scaled(y.data(), in[k], matrix + k * y.size(), y.size());
   for (size_t n = 0; n < y.size(); ++n) y[n] += bias[expert * y.size() + n];
   return rounded(std::move(y), rounding);
 }
@@ -245,7 +251,7 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
   for (size_t i = 0; m.shape.family == "gpt_oss" && i < routing.experts.size(); ++i) {
     const Vector y =
         gpt_oss_expert(m, at + "mlp.experts.", static_cast<size_t>(routing.experts[i]), x, rounding);
-    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.routing_weights[i] * y[d];
+    add_scaled(out.data(), routing.routing_weights[i], y.data(), out.size());
   }
   if (m.shape.family == "gpt_oss") return out;
   for (size_t i = 0; i < routing.experts.size(); ++i) {
@@ -254,7 +260,7 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
     const Vector y = mixtral ? feed_forward(m, expert + "w1", expert + "w3", expert + "w2", x, rounding)
                              : feed_forward(m, expert + "gate_proj", expert + "up_proj", expert + "down_proj",
                                             x, rounding);
-    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.routing_weights[i] * y[d];
+    add_scaled(out.data(), routing.routing_weights[i], y.data(), out.size());
   }
   return out;
 }
