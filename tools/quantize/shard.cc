@@ -66,13 +66,13 @@ Status add_quantized(Shard& shard, const StoredTensor& t, const std::string& nam
   if (Status status = check_matrix(t, name, format); !status.ok()) return status;
   shard.sources.push_back({&t, name, true});
   const RowsOf r = rows_of(t);
-  const uint64_t code_bytes = r.rows * r.cols * format.bits / 8;
-  const bool words = std::string_view(format.code_dtype) == "I32";
-  auto [codes, scales] = shapes_of(t, format, r.cols * format.bits / 8 / (words ? 4 : 1));
-  add(shard, Role::kCodes, {name + format.code_suffix, format.code_dtype, std::move(codes), code_bytes});
+  const uint64_t code_bytes = r.rows * r.cols * format.bits() / 8;
+  const bool words = std::string_view(format.code_dtype()) == "I32";
+  auto [codes, scales] = shapes_of(t, format, r.cols * format.bits() / 8 / (words ? 4 : 1));
+  add(shard, Role::kCodes, {name + format.code_suffix, format.code_dtype(), std::move(codes), code_bytes});
   const uint64_t block_rows = (r.rows + format.block_rows - 1) / format.block_rows;
   add(shard, Role::kScales,
-      {name + format.scale_suffix, format.scale_dtype, std::move(scales),
+      {name + format.scale_suffix, format.scale_dtype(), std::move(scales),
        block_rows * format.blocks(r.cols) * format.scale_bytes()});
   if (words) add(shard, Role::kShape, {name + "_shape", "I64", {2}, 16});
   return {};

@@ -32,7 +32,7 @@ Result<SquareSums> write_quantized(const Shard& shard, const ShardSource& source
   const auto at = [&](Role role) { return offsets[static_cast<size_t>(role)]; };
   const RowsSink sink = [&](uint64_t first, const QuantizedRows& rows) {
     Status codes =
-        file.write(std::as_bytes(std::span(rows.codes)), at(Role::kCodes) + first * cols * format.bits / 8);
+        file.write(std::as_bytes(std::span(rows.codes)), at(Role::kCodes) + first * cols * format.bits() / 8);
     if (!codes.ok()) return codes;
     const uint64_t scale = first / format.block_rows * format.blocks(cols);
     return file.write(std::as_bytes(std::span(rows.scales)),
