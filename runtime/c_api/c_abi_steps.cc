@@ -31,6 +31,10 @@ bool take_samples(const mkrt::Session& session, const mkrt_samples* from, mkrt::
   if (!mkrt::take(from, samples) || !mkrt::take_sampling(samples.sampling, out.sampling) ||
       lacks_room(samples, out.sampling))
     return false;
+  if (samples.reserved != 0) {
+    mkrt::refuse("reserved: found {}, expected 0", samples.reserved);
+    return false;
+  }
   out.limit = samples.limit;
   out.stop_ids = {samples.stop_ids, samples.stop_count};
   const size_t words = (session.limits().vocab + size_t{31}) / 32;
@@ -49,6 +53,7 @@ mkrt_status give(const mkrt::Session& session, const mkrt::StepResult& result, u
     return mkrt::refuse("request {} has sampled {} tokens, there is room for {}", b, ids.size(), to->limit);
   std::copy(ids.begin(), ids.end(), to->ids);
   to->count = static_cast<uint32_t>(ids.size());
+  if (mkrt::has_field(to->size, offsetof(mkrt_samples, finite))) to->finite = result.finite[b];
   if (wanted.sampling.logprobs == 0 || result.logprobs.empty()) return MKRT_OK;  // as when the step was begun
   for (uint32_t i = 0; i < to->count; ++i)
     mkrt::give_logprobs(result.logprobs[result.begin[b] + i], to->logprobs, to->logprobs_size, i);
@@ -137,10 +142,10 @@ mkrt_status mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t cou
   return guarded([&] {
     const Claim claim(session);
     if (!claim || has_engine(claim) || missing(tokens, "tokens")) return mkrt::last_status();
-    const mkrt::Result<int32_t> chosen = claim->session.step({tokens, count}, logits);
-    if (!chosen.ok()) return keep(chosen.error());
-    if (next) *next = chosen.value();
-    return MKRT_OK;
+    const mkrt_status status = keep(claim->session.step({tokens, count}, {}, claim->result, logits));
+    if (status == MKRT_OK && claim->result.ids.empty())
+      return keep(mkrt::Error{"step: error: the kernel has sampled nothing"});
+    return status == MKRT_OK ? give_all(*claim.shared(), next, nullptr) : status;
   });
 }
 
@@ -169,6 +174,20 @@ mkrt_status mkrt_sample_batch(mkrt_session* session, const mkrt_batch* batch, mk
     const Claim claim(session);
     if (!claim || has_engine(claim) || missing(samples, "samples")) return mkrt::last_status();
     return step_batch(claim, batch, samples, nullptr, nullptr);
+  });
+}
+
+mkrt_status mkrt_finite(const mkrt_session* session, uint32_t* finite, uint32_t requests) {
+  return guarded([&] {
+    const Claim claim(session);
+    if (!claim || has_engine(claim) || missing(finite, "finite")) return mkrt::last_status();
+    const std::vector<uint32_t>& of = claim->result.finite;
+    if (of.empty()) return keep(MKRT_OUT_OF_ORDER, "mkrt: error: finite: found no step, expected one before");
+    if (of.size() != requests)
+      return mkrt::refuse("finite: found room for {} requests, expected {}, those of the last step", requests,
+                          of.size());
+    std::copy(of.begin(), of.end(), finite);
+    return MKRT_OK;
   });
 }
 

@@ -78,8 +78,7 @@ mkrt_status mkrt_accept_unsealed(mkrt_device* device, int accept);
 
 /* Keeps the packed weights of sessions that are opened from now on in files of a folder. Later sessions of
  * the same checkpoint map these files (docs/processor.md). The folder is made if it is missing. NULL, the
- * setting of a new device, keeps nothing. Weights that cannot be kept are no error: each session packs them
- * again. Threads: one. */
+ * setting of a new device, keeps nothing. Weights that cannot be kept are packed again. Threads: one. */
 mkrt_status mkrt_keep_weights(mkrt_device* device, const char* folder);
 
 /* Closes the device, once calls of other threads for it have ended. Its sessions stay open. NULL, or a closed
@@ -114,8 +113,8 @@ uint32_t mkrt_position(const mkrt_session* session);
 mkrt_status mkrt_rewind(mkrt_session* session, uint32_t position);
 
 /* Feeds 1 to mkrt_max_tokens() tokens at the next positions. `logits` is NULL, or has room for count *
- * vocab floats, row by row. `next` is NULL, or receives the greedy successor of the last token.
- * Every further step fails after a fault in the kernel. Threads: one. */
+ * vocab floats, row by row. `next` is NULL, or receives the greedy successor of the last token. mkrt_finite
+ * tells whether it has finite logits. Every step after a fault in the kernel fails. Threads: one. */
 mkrt_status mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits,
                       int32_t* next);
 
@@ -168,7 +167,9 @@ typedef struct mkrt_samples {
   uint32_t logprobs_size;        /* sizeof(mkrt_logprobs); 0 without `logprobs` */
   uint32_t stop_count;
   uint32_t bias_count;
-  uint32_t count; /* receives the number of tokens sampled */
+  uint32_t count;    /* receives the number of tokens sampled */
+  uint32_t finite;   /* receives how many of them come before the first one without finite logits */
+  uint32_t reserved; /* 0 */
 } mkrt_samples;
 
 /* Feeds tokens like mkrt_step, and samples the tokens that follow. The position is then behind all tokens
@@ -222,14 +223,16 @@ mkrt_status mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, floa
 /* Runs steps of a batch with samples: [requests]. Threads: one. */
 mkrt_status mkrt_sample_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_samples* samples);
 
+/* Gives mkrt_samples.finite for each request of the session's last step, also of a step without samples.
+ * `finite` is [requests], the number of that step's requests (docs/c-abi.md). Threads: one. */
+mkrt_status mkrt_finite(const mkrt_session* session, uint32_t* finite, uint32_t requests);
+
 /* Copies the first bytes of a tensor of the last step, by the manifest's name ("l0.attended", float [rows,
- * columns]). Each tensor of an artefact made with --keep-activations has memory of its own. Otherwise
- * later tensors use the memory of earlier ones. Threads: one. */
+ * columns]). Without --keep-activations, later tensors use the memory of earlier ones. Threads: one. */
 mkrt_status mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes);
 
-/* Returns the stamps of the last launch of an artefact made with --trace, as JSON for mkc trace
- * (docs/trace.md). The text is valid until the next call of this function, or until the session is closed.
- * No step may be under way. Threads: one. */
+/* Returns the stamps of the last launch of an artefact made with --trace, as JSON (docs/trace.md). The text
+ * is valid until the next such call or the session's end. No step may be under way. Threads: one. */
 const char* mkrt_trace(mkrt_session* session);
 
 /* Sets the stream of all further steps of the session: a CUstream of the device's primary context. NULL is
@@ -241,10 +244,9 @@ mkrt_status mkrt_set_stream(mkrt_session* session, void* stream);
 mkrt_status mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
 
 /* mkrt_begin_step and mkrt_end_step are the two halves of a step of several requests. Up to two steps may
- * be under way, or one that samples more than one token for a request.
- * mkrt_begin_step puts copies and launch on the stream and does not wait. The call allocates only for
- * samples that need more memory than all before. The arguments may be freed after the call. `samples` is
- * [requests], or NULL: each request samples one token greedily.
+ * be under way, or one that samples more than one token for a request. mkrt_begin_step puts copies and
+ * launch on the stream and does not wait. It allocates only for samples that need more memory than all
+ * before. Arguments may be freed after it. `samples` is [requests], or NULL: one greedy token for each.
  * mkrt_end_step waits for the oldest step. `next` is NULL, or [requests], and receives the last token of
  * each request, or -1 where none was sampled. `samples` is NULL, or the [requests] of mkrt_begin_step, with
  * `sampling` as it was then. Errors, also faults, are those of mkrt_sample_batch. Threads: one. */
@@ -253,9 +255,8 @@ mkrt_status mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_samples* sa
 
 /* mkrt_capture_step puts a step into the graph that is captured on the session's stream. The graph serves
  * any batch whose requests sample no more than `max`, with no more biases. NULL means one token each, without
- * log-probabilities. Other samples take memory, which a relaxed capture allows.
- * Each run of the graph needs mkrt_fill_step, the graph on the session's stream, and mkrt_end_step. The
- * session cannot take another cache after a capture. Threads: one. */
+ * log-probabilities. Other samples take memory, which a relaxed capture allows. Each run needs
+ * mkrt_fill_step, the graph on the stream, and mkrt_end_step. The session keeps its cache. Threads: one. */
 mkrt_status mkrt_capture_step(mkrt_session* session, const mkrt_samples* max);
 mkrt_status mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_samples* samples);
 
@@ -263,8 +264,7 @@ mkrt_status mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const
  * row. The logits are valid until the next step begins on the stream. Threads: one. */
 uint64_t mkrt_logits(const mkrt_session* session);
 
-/* Continuous batching (docs/engine.md): requests join and leave between launches, and each gets the tokens
- * that it would get alone. `mkc serve` and batch files use this engine, too. */
+/* An engine batches continuously: requests join and leave between launches (docs/engine.md). */
 typedef enum mkrt_preemption {
   MKRT_NO_PREEMPTION = 0, /* a request that runs never gives up its pages */
   MKRT_RECOMPUTE = 1      /* the last request gives up its pages for others, and is fed again later */

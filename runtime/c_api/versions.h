@@ -24,7 +24,7 @@ struct Versions;
 
 MKRT_VERSIONS(mkrt_sampling, 40);
 MKRT_VERSIONS(mkrt_logprobs, 168);
-MKRT_VERSIONS(mkrt_samples, 80);
+MKRT_VERSIONS(mkrt_samples, 80, 88);
 MKRT_VERSIONS(mkrt_batch, 48);
 MKRT_VERSIONS(mkrt_engine_options, 48);
 MKRT_VERSIONS(mkrt_request, 104);
@@ -63,6 +63,11 @@ bool take(const T* from, T& to) {
   if (unknown_size<T>(from->size)) return false;
   to = known_fields<T>(from, from->size);
   return true;
+}
+
+// Tells whether a caller's struct of a known size is of a version with a field, by the field's offset.
+inline bool has_field(uint32_t size, size_t offset) {
+  return size > offset;
 }
 
 // Fills in a caller's struct of any version, but not its size. Returns false, and keeps the error, if there

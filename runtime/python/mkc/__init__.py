@@ -13,8 +13,8 @@ from ._session import Session
 from ._tokenizer import TextStream, Tokenizer
 from ._version import VERSION as __version__
 from .errors import (ArtefactError, CheckpointError, ClosedError, CompileError, DeviceError, DtypeError, Error, LayoutError,
-                     LimitError, ShapeError, TokenizerError, VersionError)
+                     LimitError, NotFiniteError, ShapeError, TokenizerError, VersionError)
 
 __all__ = ["ArtefactError", "CheckpointError", "ClosedError", "CompileError", "Completion", "DeviceError", "DtypeError", "Error",
-           "LayoutError", "LimitError", "Model", "Session", "ShapeError", "TextStream", "Token", "Tokenizer", "TokenizerError", "VersionError",
-           "__version__", "load", "mkrt"]
+           "LayoutError", "LimitError", "Model", "NotFiniteError", "Session", "ShapeError", "TextStream", "Token", "Tokenizer",
+           "TokenizerError", "VersionError", "__version__", "load", "mkrt"]

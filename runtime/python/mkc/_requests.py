@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from ._session import Session
-from .errors import LimitError
+from .errors import LimitError, NotFiniteError
 
 _PAGE = 16  # positions
 
@@ -24,16 +24,21 @@ class Requests:
         self.positions = [0] * len(counts)
 
     def feed(self, tokens: Mapping[int, Sequence[int]], logits: bool = False) -> dict[int, Any]:
-        """Feeds tokens by request. Returns by request its greedy successor, or with logits its last row, float32 [vocab]."""
+        """Feeds tokens by request. Returns by request its greedy successor, or with logits its last row, float32 [vocab].
+
+        Errors: NotFiniteError, where logits are not asked for, and a successor has no finite greatest logit.
+        """
         results: dict[int, Any] = {}
         for parts in self._steps({request: list(ids) for request, ids in tokens.items()}):
             ends = [request for request, _, is_last in parts if is_last]
             batch = [(ids, self.positions[request], self._pages[request]) for request, ids, _ in parts]
             step = self._session.step_batch(batch, logits=logits and bool(ends))
-            row = -1
+            row, finite = -1, self._session.finite
             for at, (request, ids, is_last) in enumerate(parts):
                 row += len(ids)
                 if is_last:
+                    if not logits and finite[at] == 0:
+                        raise NotFiniteError()
                     results[request] = step[1][row] if logits else step[at]
         return results
 

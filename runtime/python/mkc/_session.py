@@ -48,34 +48,29 @@ class Session(mkrt.Session):
         tokens: integers, or a contiguous int32 array in the host's memory, which is read without a copy.
         logits: also returns a NumPy array [tokens, vocab] of float32.
         out: a contiguous float32 array [tokens, vocab] in the host's memory that receives the logits; it is returned, too.
-        Errors: DtypeError, ShapeError, LayoutError, DeviceError of an array; ClosedError; Error of the library.
+        Errors: DtypeError, ShapeError, LayoutError, DeviceError of an array; ClosedError; Error of the library; NotFiniteError
+        after the tokens were fed, unless logits are asked for. `finite` tells then.
         """
         ids = _arrays.ids_of("tokens", tokens)
-        rows = None
         if out is not None:
             rows = _arrays.logits_in("out", out, len(ids), self.vocab)
         elif logits:
             import numpy
             rows = out = numpy.empty((len(ids), self.vocab), dtype=numpy.float32)
-        following = ctypes.c_int32()
-        self._check(self._library.mkrt_step(self._open(), ids, len(ids), None if rows is None else rows.ctypes.data,
-                                            ctypes.byref(following)))
-        self._rows = 1 if rows is None else len(ids)
-        return following.value if rows is None else (following.value, out)
+        else:
+            return self._greedy(ids)
+        following = self._greedy_with_logits(ids, rows.ctypes.data)
+        self._rows = len(ids)
+        return following, out
 
-    def sample(self, *arguments: Any, **more: Any) -> Any:
-        result = super().sample(*arguments, **more)
-        self._rows = 1
-        return result
+    def _has_ended(self, requests: int) -> None:
+        super()._has_ended(requests)
+        self._rows = requests  # where logits were not asked for
 
     def step_batch(self, requests: Any, logits: bool = False) -> Any:
         result = super().step_batch(requests, logits)
-        self._rows = sum(len(tokens) for tokens, _, _ in requests) if logits else len(requests)
-        return result
-
-    def sample_batch(self, requests: Any, samples: Any) -> Any:
-        result = super().sample_batch(requests, samples)
-        self._rows = len(requests)
+        if logits:
+            self._rows = sum(len(tokens) for tokens, _, _ in requests)
         return result
 
     def fill_step(self, requests: Any, *arguments: Any, **more: Any) -> None:

@@ -3,7 +3,7 @@
 >>> issubclass(DtypeError, TypeError) and issubclass(DtypeError, Error)
 True
 """
-from .mkrt import Error
+from .mkrt import Error, NotFiniteError
 
 
 class DtypeError(Error, TypeError):
@@ -51,4 +51,4 @@ class LimitError(Error, ValueError):
 
 
 __all__ = ["ArtefactError", "CheckpointError", "ClosedError", "CompileError", "DeviceError", "DtypeError", "Error", "LayoutError",
-           "LimitError", "ShapeError", "TokenizerError", "VersionError"]
+           "LimitError", "NotFiniteError", "ShapeError", "TokenizerError", "VersionError"]

@@ -39,23 +39,33 @@ TEST_CASE("sizes that are none of a version are refused by name, and nothing is 
   const auto sizes = [](uint32_t size) {
     return std::vector<uint32_t>{0, 4, size - 1, size - 8, size + 1, size + 8, UINT32_MAX};
   };
-  const auto message = [](uint32_t found, uint32_t known, const std::string& name,
+  const auto message = [](uint32_t found, const std::string& known, const std::string& name,
                           const char* field = "size") {
-    return "mkrt: error: " + name + "." + field + ": found " + std::to_string(found) + ", expected " +
-           std::to_string(known) + ", the size of ";
+    return "mkrt: error: " + name + "." + field + ": found " + std::to_string(found) + ", expected " + known +
+           ", the size of ";
   };
-  const auto refuse = [&](auto value, const std::string& name, auto call) {
+  // `earlier` is the size of the version before, or 0.
+  const auto refuse = [&](auto value, const std::string& name, auto call, uint32_t earlier = 0) {
+    const std::string last = std::to_string(sizeof(value));
+    const std::string known = earlier == 0 ? last : std::to_string(earlier) + " or " + last;
     for (const uint32_t size : sizes(sizeof(value))) {
+      if (size == earlier && size > 0) continue;
       value.size = size;
-      MKC_REFUSED(call(&value), message(size, sizeof(value), name) + name);
+      MKC_REFUSED(call(&value), message(size, known, name) + name);
     }
   };
+  const std::string logprobs = std::to_string(sizeof(mkrt_logprobs));
   mkrt_batch batch = s.batch();
   mkrt_samples samples = s.samples();
   refuse(batch, "mkrt_batch",
          [&](mkrt_batch* b) { return mkrt_step_batch(o.session, b, nullptr, s.next.data()); });
-  refuse(samples, "mkrt_samples",
-         [&](mkrt_samples* d) { return mkrt_sample(o.session, s.tokens.data(), 3, d); });
+  refuse(
+      samples, "mkrt_samples", [&](mkrt_samples* d) { return mkrt_sample(o.session, s.tokens.data(), 3, d); },
+      80);
+  samples.reserved = 1;
+  MKC_REFUSED(mkrt_sample(o.session, s.tokens.data(), 3, &samples),
+              "mkrt: error: reserved: found 1, expected 0");
+  samples.reserved = 0;
   refuse(s.sampling, "mkrt_sampling", [&](mkrt_sampling* d) {
     samples.sampling = d;
     return mkrt_sample(o.session, s.tokens.data(), 3, &samples);
@@ -66,14 +76,14 @@ TEST_CASE("sizes that are none of a version are refused by name, and nothing is 
   for (const uint32_t size : sizes(sizeof(mkrt_logprobs))) {
     samples.logprobs_size = size;
     MKC_REFUSED(mkrt_sample(o.session, s.tokens.data(), 3, &samples),
-                message(size, sizeof(mkrt_logprobs), "mkrt_samples", "logprobs_size") + "mkrt_logprobs");
+                message(size, logprobs, "mkrt_samples", "logprobs_size") + "mkrt_logprobs");
   }
   s.sampling = MKRT_GREEDY;
   s.two_requests();
   batch = s.batch();
   const std::vector<mkrt_samples> two{s.samples(), {}};
   MKC_REFUSED(mkrt_begin_step(o.session, &batch, two.data()),
-              "mkrt: error: mkrt_samples.size: found 0 at request 1, expected 80, the size at request 0");
+              "mkrt: error: mkrt_samples.size: found 0 at request 1, expected 88, the size at request 0");
   refuse(mkrt_engine_options{}, "mkrt_engine_options",
          [&](mkrt_engine_options* of) { return !mkrt_open_engine(o.session, of); });
   const Served e(o.session);
@@ -88,7 +98,7 @@ TEST_CASE("sizes that are none of a version are refused by name, and nothing is 
   outcome.size = sizeof(outcome);
   outcome.logprobs_size = 3;
   MKC_REFUSED(mkrt_take_outcome(e.engine, &outcome),
-              message(3, sizeof(mkrt_logprobs), "mkrt_outcome", "logprobs_size") + "mkrt_logprobs");
+              message(3, logprobs, "mkrt_outcome", "logprobs_size") + "mkrt_logprobs");
 }
 
 TEST_CASE("options of an engine out of range are refused, and its session is free") {

@@ -38,6 +38,7 @@ _SIGNATURES = {
     "mkrt_use_scales": (c_int, c_void_p, POINTER(c_float), c_uint32),
     "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
     "mkrt_sample_batch": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_finite": (c_int, c_void_p, POINTER(c_uint32), c_uint32),
     "mkrt_set_stream": (c_int, c_void_p, c_void_p),
     "mkrt_set_timeout": (c_int, c_void_p, c_uint32),
     "mkrt_begin_step": (c_int, c_void_p, c_void_p, c_void_p),
@@ -117,7 +118,7 @@ class _Samples(_Sized):
     _fields_ = [("size", c_uint32), ("limit", c_uint32), ("sampling", POINTER(Sampling)), ("stop_ids", POINTER(c_int32)),
                 ("biases", POINTER(_Bias)), ("seen", POINTER(c_uint32)), ("allowed", POINTER(c_uint32)),
                 ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("logprobs_size", c_uint32),
-                ("stop_count", c_uint32), ("bias_count", c_uint32), ("count", c_uint32)]
+                ("stop_count", c_uint32), ("bias_count", c_uint32), ("count", c_uint32), ("finite", c_uint32), ("reserved", c_uint32)]
 
 
 class _Batch(_Sized):
@@ -199,6 +200,15 @@ class Error(Exception):
     def last(cls, library):
         """The error of this thread's last failed call."""
         return cls(library.mkrt_error().decode(), library.mkrt_error_status())
+
+
+class NotFiniteError(Error):
+    """A token was sampled from logits without a finite greatest one. `tokens` has the ones that its call sampled before it."""
+
+    def __init__(self, tokens=()):
+        super().__init__("step: error: found no finite greatest logit for a new token, expected one: a weight is not finite, or a "
+                         "number is beyond its type")
+        self.tokens = list(tokens)
 
 
 def _load(path):

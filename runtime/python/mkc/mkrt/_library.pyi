@@ -1,7 +1,7 @@
 # Types of _library.
 import ctypes
 import enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 NHD: int
 HND: int
@@ -37,6 +37,10 @@ class Error(Exception):
     def __init__(self, message: str, status: int = ...) -> None: ...
     @classmethod
     def last(cls, library: ctypes.CDLL) -> Error: ...
+
+class NotFiniteError(Error):
+    tokens: list[int]
+    def __init__(self, tokens: Sequence[int] = ()) -> None: ...
 
 class _Handle:
     _library: ctypes.CDLL

@@ -4,7 +4,7 @@ import ctypes
 from ctypes import byref, c_float, c_int32, c_uint32, c_uint64
 
 from ._engine import Engine
-from ._library import (NHD, Error, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list, _Samples,
+from ._library import (NHD, Error, NotFiniteError, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list, _Samples,
                        _sampling_of)
 
 _MAX_STEPS = 4096  # most samples of a launch
@@ -16,6 +16,7 @@ class Session(_Handle):
     def __init__(self, library, handle):
         super().__init__(library, handle)
         self._under_way = collections.deque()
+        self._requests = 1  # of the last step
 
     @property
     def vocab(self):
@@ -48,18 +49,45 @@ class Session(_Handle):
         """Forgets what was fed at `position` and behind it."""
         self._check(self._library.mkrt_rewind(self._open(), _fits("position", position)))
 
+    @property
+    def finite(self):
+        """Of each request of the last step: how many of the tokens that it sampled come before the first one without a finite
+        greatest logit. Errors: no step has ended."""
+        counts = (c_uint32 * self._requests)()
+        self._check(self._library.mkrt_finite(self._open(), counts, len(counts)))
+        return list(counts)
+
     def step(self, tokens, logits=False):
         """Feeds 1 to max_tokens tokens and returns the greedy successor of the last one. With logits, the result is a
-        pair: the successor, and the logits of all rows as a numpy array [tokens, vocab] of float32."""
+        pair: the successor, and the logits of all rows as a numpy array [tokens, vocab] of float32.
+
+        Errors: NotFiniteError after the tokens were fed, unless logits are asked for. `finite` tells then.
+        """
         ids = _ints(tokens)
-        rows = None
-        if logits:
-            import numpy
-            rows = numpy.empty((len(ids), self.vocab), dtype=numpy.float32)
-        following = c_int32()
-        self._check(self._library.mkrt_step(self._open(), ids, len(ids), rows.ctypes.data if logits else None,
-                                            byref(following)))
-        return (following.value, rows) if logits else following.value
+        if not logits:
+            return self._greedy(ids)
+        import numpy
+        rows = numpy.empty((len(ids), self.vocab), dtype=numpy.float32)
+        return self._greedy_with_logits(ids, rows.ctypes.data), rows
+
+    def _greedy(self, ids):
+        """Feeds ids and returns the greedy successor. Errors: NotFiniteError. One call of the library tells both."""
+        token = (c_int32 * 1)()
+        samples = _Samples(limit=1, ids=token)
+        self._check(self._library.mkrt_sample(self._open(), ids, len(ids), byref(samples)))
+        self._has_ended(1)
+        if samples.finite == 0:
+            raise NotFiniteError()
+        return token[0]
+
+    def _greedy_with_logits(self, ids, logits):
+        token = c_int32()
+        self._check(self._library.mkrt_step(self._open(), ids, len(ids), logits, byref(token)))
+        self._has_ended(1)
+        return token.value
+
+    def _has_ended(self, requests):
+        self._requests = requests
 
     def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
         """Feeds tokens, samples up to `limit` tokens that follow in one launch, and returns them. A token of `stop`
@@ -71,10 +99,14 @@ class Session(_Handle):
         each.
         biases: {id: (before, after)}, added to logits before and after the penalty. -inf forbids the id.
         allowed: the only ids that may be sampled.
+        Errors: NotFiniteError after the launch, with the tokens before.
         """
         samples = self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
         self._check(self._library.mkrt_sample(self._open(), _ints(tokens), len(tokens), byref(samples)))
+        self._has_ended(1)
         ids = samples.ids[:samples.count]
+        if samples.finite < samples.count:
+            raise NotFiniteError(ids[:samples.finite])
         if logprobs is None:
             return ids
         return ids, _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
@@ -143,7 +175,7 @@ class Session(_Handle):
 
     def step_batch(self, requests, logits=False):
         """Runs one step of requests and returns the greedy successor of each. With logits, the result is a pair: the
-        successors, and the logits of all rows.
+        successors, and the logits of all rows. `finite` has 0 for a successor without a finite greatest logit.
 
         requests: (tokens, kv_len, pages) for each: its next tokens, the positions in its cache with them, and its
         pages in the order of its positions.
@@ -155,6 +187,7 @@ class Session(_Handle):
             rows = numpy.empty((batch.row_begin[len(requests)], self.vocab), dtype=numpy.float32)
         self._check(self._library.mkrt_step_batch(self._open(), byref(batch), rows.ctypes.data if logits else None,
                                                   following))
+        self._has_ended(len(requests))
         following = list(following)[:len(requests)]
         return (following, rows) if logits else following
 
@@ -214,9 +247,10 @@ class Session(_Handle):
     def end_step(self, logprobs=False):
         """Waits for the oldest step that was begun, or was filled in and run, and returns the tokens that each
         request has sampled. With logprobs, the result has a pair for each request: its tokens, and the Logprobs that
-        it asked for."""
+        it asked for. `finite` counts the tokens of each request before the first one without a finite greatest logit."""
         samples = self._under_way.popleft() if self._under_way else None
         self._check(self._library.mkrt_end_step(self._open(), None, samples))
+        self._requests = len(samples)
         ids = [of.ids[:of.count] for of in samples]
         return list(zip(ids, map(self._logprobs_of, samples))) if logprobs else ids
 
@@ -225,10 +259,11 @@ class Session(_Handle):
         return _logprobs_list(samples.logprobs, samples.count, min(asked - 1, self.vocab)) if asked else []
 
     def sample_batch(self, requests, samples):
-        """Runs one launch of requests, as step_batch takes them, and returns what end_step returns with logprobs.
+        """Runs one launch of requests, as step_batch takes them, and returns what end_step returns with logprobs, and as it does.
         `samples` has a dict of sample()'s arguments for each request."""
         made = self._samples_of(requests, 1, (), {}, samples)
         self._check(self._library.mkrt_sample_batch(self._open(), byref(_batch(requests)), made))
+        self._has_ended(len(requests))
         return [(of.ids[:of.count], self._logprobs_of(of)) for of in made]
 
     def capture_step(self, limit=1, stops=0):
@@ -271,6 +306,7 @@ class Session(_Handle):
         presence_penalty, frequency_penalty: taken off the logit of each new token, once and for each time.
         min_tokens: tokens before which none is of `stop`.
         allowed: the only ids that may be sampled.
+        Errors: NotFiniteError, behind the tokens that come before the one without a finite greatest logit.
         """
         tokens, chunk = list(tokens), chunk or self.max_tokens
         if not tokens:
@@ -289,12 +325,18 @@ class Session(_Handle):
             if made < min_tokens:
                 biases.update((token, (float("-inf"), 0)) for token in stop)
                 limit = min(limit, min_tokens - made)
-            sampled = self.sample(feed, limit, tuple(stop), seen, position=first + made, biases=biases, allowed=allowed,
-                                  **sampling)
+            error = None
+            try:
+                sampled = self.sample(feed, limit, tuple(stop), seen, position=first + made, biases=biases, allowed=allowed,
+                                      **sampling)
+            except NotFiniteError as e:
+                sampled, error = e.tokens, e
             for token in sampled:
                 if token in stop:
                     return
                 yield token
+            if error is not None:
+                raise error
             made, feed = made + len(sampled), sampled[-1:]
             seen.update(sampled)
             times.update(sampled)
