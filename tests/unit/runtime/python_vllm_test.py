@@ -36,8 +36,8 @@ def part(of, begin, end):
 
 
 class FakeSession:
-    """A token follows that is the last one plus one. Steps are kept as they were begun."""
-    vocab = VOCAB
+    """A token follows that is the last one plus one. Steps are kept as they were begun. Tokens of `broken` are not finite."""
+    vocab, broken = VOCAB, ()
 
     def __init__(self):
         self.begun, self.under_way, self.last = [], [], []
@@ -50,7 +50,9 @@ class FakeSession:
         self.under_way.append([([token], []) if of.get("limit", 1) else ([], []) for token, of in zip(self.last, samples)])
 
     def end_step(self, logprobs):
-        return self.under_way.pop(0)
+        ended = self.under_way.pop(0)
+        self.finite = [sum(token not in self.broken for token in ids) for ids, _ in ended]
+        return ended
 
 
 class OrderTest(unittest.TestCase):
@@ -102,6 +104,23 @@ class LaunchesTest(unittest.TestCase):
         launch, = self.launches.begin([part(a, 0, 32)], {})
         self.launches.finish(launch)
         self.assertEqual((launch.results, len(a.tokens)), ([([], [])], 40))
+
+
+    def test_a_token_without_finite_logits_is_told_to_vllm_and_logged_once(self):
+        vllm = types.ModuleType("vllm.v1.outputs")
+        vllm.AsyncModelRunnerOutput, vllm.LogprobsLists, vllm.ModelRunnerOutput = object, tuple, types.SimpleNamespace
+        with unittest.mock.patch.dict(sys.modules, {"vllm.v1.outputs": vllm}):
+            from mkc_vllm import outputs
+        self.session.broken = (6, 7)
+        a, b, prompt = request("a"), request("b", (10, 20)), request("c", range(40), (0, 1, 2))
+        told = []
+        with self.assertLogs("vllm.mkc", "WARNING") as logged:
+            for of in ([a, b], [a, b], [b]):
+                parts = [part(r, len(r.tokens) - 1, len(r.tokens)) for r in of] + [part(prompt, 0, 32)]
+                output = outputs.Output(parts, self.launches.begin(parts, {}), self.launches).get_output()
+                told.append((output.sampled_token_ids, output.num_nans_in_logits))
+        self.assertEqual(told, [([[6], [21], []], {"a": 1}), ([[7], [22], []], {"a": 1}), ([[23], []], None)])
+        self.assertEqual([line.split(": found")[0] for line in logged.output], ["WARNING:vllm.mkc:mkc: request a"])
 
 
 class SamplesTest(unittest.TestCase):

@@ -1,9 +1,11 @@
 """Launches of mkc under vLLM's scheduler: begun in order, up to two under way, ended when their tokens are asked for."""
 import collections
+import logging
 
 from .requests import Sample, in_order
 from .samples import needs_history, samples_of
 
+_log = logging.getLogger("vllm.mkc")
 UNDER_WAY = 2  # launches of a session that may be under way
 
 
@@ -11,6 +13,7 @@ class Launch:
     def __init__(self, parts):
         self.parts = parts
         self.results = None  # by part: (ids, log-probabilities); None until the launch has ended
+        self.finite = None  # by part: tokens before the first one without a finite greatest logit; likewise
 
 
 class Launches:
@@ -62,9 +65,20 @@ class Launches:
     def _end_oldest(self):
         launch = self._under_way.popleft()
         launch.results = self._session.end_step(logprobs=True)
+        launch.finite = self._session.finite
         for index, (part, (ids, _)) in enumerate(zip(launch.parts, launch.results)):
             if part.samples:
                 self._settle(part.request.tokens, launch, index, ids[0])
+                if launch.finite[index] < len(ids):
+                    self._warn(part.request)
+
+    @staticmethod
+    def _warn(request):
+        """Says once that a request has got a token from logits that are not finite."""
+        if request.known.setdefault("finite", True):
+            _log.warning("mkc: request %s: found no finite greatest logit for a new token, expected one: a weight is not finite, "
+                         "or a number is beyond its type", request.id)
+        request.known["finite"] = False
 
     @staticmethod
     def _settle(tokens, launch, index, id):

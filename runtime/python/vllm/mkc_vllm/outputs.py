@@ -30,11 +30,14 @@ class Output(AsyncModelRunnerOutput):
         return None
 
     def get_output(self):
-        of = {}
+        of, corrupted = {}, {}
         for launch in self._launches:
             self._runner.finish(launch)
             of.update((id(part), result) for part, result in zip(launch.parts, launch.results))
+            corrupted.update((part.request.id, 1) for part, (ids, _), finite in zip(launch.parts, launch.results, launch.finite)
+                             if finite < len(ids))
         results = [of[id(part)] for part in self._parts]
         names = [part.request.id for part in self._parts]
         return ModelRunnerOutput(req_ids=names, req_id_to_index={name: i for i, name in enumerate(names)},
-                                 sampled_token_ids=[ids for ids, _ in results], logprobs=_logprobs(self._parts, results))
+                                 sampled_token_ids=[ids for ids, _ in results], logprobs=_logprobs(self._parts, results),
+                                 num_nans_in_logits=corrupted or None)
