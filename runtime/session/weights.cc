@@ -100,6 +100,11 @@ Result<std::vector<float>> cache_scales(const Manifest& manifest, const Checkpoi
     if (t && (!is_float(*t) || (count != 1 && count != c.heads)))
       return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected 1 or {} scales", t->file,
                                t->name, t->dtype, fmt::join(t->shape, ", "), c.heads)};
+    for (uint64_t i = 0; t && i < count; ++i)
+      if (const float scale = value_at(*t, i); !(scale > 0) || !std::isfinite(scale))
+        return Error{
+            fmt::format("{}: error: tensor \"{}\" has the scale {} at element {}, expected a positive number",
+                        t->file, t->name, scale, i)};
     for (uint64_t head = 0; head < c.heads; ++head)
       scales.push_back(t ? value_at(*t, count == 1 ? 0 : head) : 1);
   }

@@ -15,7 +15,7 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint);
 
 // Returns the checkpoint's scales of e4m3 caches, [caches, heads]. The checkpoint has one scale for all heads
 // or one for each head, and a missing scale is 1. The result is empty for caches of other types. Errors: a
-// tensor of another type or size.
+// tensor of another type or size, and a scale that is no positive number.
 Result<std::vector<float>> cache_scales(const Manifest& manifest, const Checkpoint& checkpoint);
 
 // WeightLoader copies a checkpoint's tensors to the device, where the kernel lays them out, some rows of one

@@ -247,6 +247,25 @@ TEST_CASE("elements that are not a number or infinite are counted in each tensor
   CHECK(found == expected);
 }
 
+TEST_CASE("a scale of a cache that is no positive number is refused by tensor and element") {
+  Manifest m;
+  m.caches = {{"l0.k_cache", Element::kE4m3, 2, 4, "k_scale"},
+              {"l0.v_cache", Element::kE4m3, 2, 4, "v_scale"}};
+  const auto scales_of = [&](const std::vector<float>& values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return cache_scales(m, {"dir", {{"v_scale", "F32", {count}, "f", std::as_bytes(std::span(values))}}, {}});
+  };
+  CHECK(scales_of({0.5f, 2}).value() == std::vector<float>{1, 1, 0.5f, 2});
+  for (const auto& [bad, text] : std::vector<std::pair<float, std::string>>{
+           {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}, {0.0f, "0"}, {-1.0f, "-1"}}) {
+    CHECK(scales_of({1, bad}).error().message ==
+          "f: error: tensor \"v_scale\" has the scale " + text + " at element 1, expected a positive number");
+    CHECK(scales_of({bad}).error().message.find("at element 0") != std::string::npos);
+  }
+  m.caches[1].element = Element::kBf16;  // has no scales
+  CHECK(scales_of({1, NAN}).value() == std::vector<float>{1, 1});
+}
+
 TEST_CASE("the warning of a tensor says how many values are not a number and how many are infinite") {
   CHECK(warning_of({"w", "f", 2, 0, 5}) ==
         "f: warning: tensor \"w\" holds 2 values that are not a number, the first at element 5");
