@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 3;
-constexpr std::array<std::string_view, 4> kEndings = {".cubin", ".so", ".o", ".same"};
+constexpr std::array<std::string_view, 3> kEndings = {".cubin", ".so", ".o"};
 
 // Header begins an entry. The summary and the bytes follow it.
 struct Header {

@@ -25,8 +25,8 @@ struct Kept {
   std::string summary;  // text kept with the bytes
 };
 
-// Returns the entry of a file name, or nothing where there is none. The name is KEY.cubin, KEY.so, KEY.o or
-// KEY.same, where KEY is a hash of everything that the bytes depend on. An entry that is found counts as used
+// Returns the entry of a file name, or nothing where there is none. The name is KEY.cubin, KEY.so or
+// KEY.o, where KEY is a hash of everything that the bytes depend on. An entry that is found counts as used
 // now. The name "" finds nothing.
 std::optional<Kept> find_cached(const Cache& cache, const std::string& name);
 

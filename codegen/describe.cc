@@ -185,6 +185,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.without = identity.without;
   m.eos_ids = identity.eos_ids;
   m.bos_id = identity.bos_id;
+  m.copies = identity.copies;
   m.workers = schedule.workers;
   m.threads = mkrt::kWorkerThreads;
   m.shared_bytes = shared_bytes(schedule, identity.engines);

@@ -20,6 +20,7 @@ struct ModelIdentity {
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without{};  // target features that the code does not use: parse_without()
   Engines engines{};                   // of the target
+  std::vector<mkrt::ManifestCopy> copies{};
 };
 
 // Returns the bytes of a worker's own memory: ring, barriers, lists of the step, and scratch memory of the

@@ -380,10 +380,16 @@ Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const Ch
   return GraphBuilder(request, std::move(scope), std::move(checkpoint)).build();
 }
 
-Status check_copies(const CompileRequest& request, std::span<const CheckpointTensor> tensors) {
+Result<std::vector<DeclaredCopy>> declared_copies(const CompileRequest& request) {
   MKC_TRY(scope, request_scope(request));
-  MKC_TRY(checkpoint, Checkpoint::open(tensors, request.family, scope, request.checkpoint));
-  return checkpoint.check_copies(request.family, scope);
+  std::vector<DeclaredCopy> copies;
+  for (const IgnoreDecl& ignore : request.family.ignore) {
+    if (ignore.copy_of.empty()) continue;
+    MKC_TRY(applies, is_ignored(ignore, scope));
+    const std::string value = describe(config_value(*scope.config, ignore.key));
+    if (applies) copies.push_back({ignore.name, ignore.copy_of, fmt::format("{} is {}", ignore.key, value)});
+  }
+  return copies;
 }
 
 }  // namespace mkc

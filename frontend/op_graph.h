@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "frontend/checkpoint.h"
 #include "frontend/request.h"
@@ -20,8 +22,14 @@ namespace mkc {
 // family. Empty `tensors` mean that config.json alone is compiled.
 Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const CheckpointTensor> tensors);
 
-// Fails for a tensor that the config calls a copy of another, and that differs from it. build_op_graph() has
-// this check, too.
-Status check_copies(const CompileRequest& request, std::span<const CheckpointTensor> tensors);
+// DeclaredCopy is a tensor that the config calls a copy of another. A checkpoint may lack it.
+struct DeclaredCopy {
+  std::string name, of;
+  std::string reason;  // what the config says: "tie_word_embeddings is true"
+};
+
+// Returns the copies that the family declares of the request's model. Errors: those of request_scope(), and
+// of the family's conditions.
+Result<std::vector<DeclaredCopy>> declared_copies(const CompileRequest& request);
 
 }  // namespace mkc

@@ -82,6 +82,8 @@ ModelIdentity identify(const Compilation& c, const Engines& engines) {
   identity.without = c.without;
   identity.eos_ids = c.generation.end_ids;
   identity.bos_id = c.generation.begin_id;
+  for (DeclaredCopy& copy : copies_of(c.request))
+    identity.copies.push_back({std::move(copy.name), std::move(copy.of), std::move(copy.reason)});
   return identity;
 }
 

@@ -6,7 +6,6 @@
 #include "frontend/source.h"
 #include "runtime/session/weights.h"
 #include "scheduler/machine/cost.h"
-#include "tools/copies.h"
 #include "tools/native.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -125,22 +124,6 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   return {};
 }
 
-bool reads(const mkrt::Manifest& manifest, const std::string& tensor) {
-  return std::ranges::any_of(manifest.weights, [&](const mkrt::ManifestWeight& weight) {
-    return std::ranges::find(weight.sources, tensor) != weight.sources.end();
-  });
-}
-
-// Checks the copies of a checkpoint that an artefact of its built-in family runs with. An artefact of another
-// family may read what the built-in one takes for a copy.
-Status check_copies_of(const mkrt::Manifest& manifest, const mkrt::Checkpoint& checkpoint) {
-  const Result<CompileRequest> request = read_request(checkpoint.directory);
-  if (!request.ok() || request.value().family.name != manifest.model) return {};
-  const auto is_read = [&](const IgnoreDecl& ignore) { return reads(manifest, ignore.name); };
-  if (std::ranges::any_of(request.value().family.ignore, is_read)) return {};
-  return check_copies_once(request.value(), checkpoint, default_cache());
-}
-
 Status load_artefact(const RunArguments& a, Loaded& loaded) {
   mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model, a.seal);
   if (!artefact.ok()) return artefact.error();
@@ -150,8 +133,7 @@ Status load_artefact(const RunArguments& a, Loaded& loaded) {
   loaded.checkpoint = std::move(checkpoint.value());
   loaded.directory = a.checkpoint;
   // Weights that do not match are refused before a device is opened, because they match on no device.
-  MKC_TRY_STATUS(mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint));
-  return check_copies_of(loaded.artefact.manifest, loaded.checkpoint);
+  return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
 }
 
 // Opens the device that was asked for. `auto` is a GPU where there is one, else the processor. An artefact

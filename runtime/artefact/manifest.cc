@@ -49,6 +49,10 @@ void members(V& v, ManifestCache& c) {
       v("scales", c.scales);
 }
 template <class V>
+void members(V& v, ManifestCopy& c) {
+  v("name", c.name), v("of", c.of), v("reason", c.reason);
+}
+template <class V>
 void members(V& v, ManifestEvent& e) {
   v("name", e.name), v("first_cell", e.first_cell), v("cells", e.cells);
 }
@@ -76,7 +80,8 @@ void members(V& v, Manifest& m) {
   v("ring_stages", m.ring_stages), v("event_cells", m.event_cells), v("weight_bytes", m.weight_bytes);
   v("workspace_bytes", m.workspace_bytes), v("caches", m.caches), v("vocab", m.vocab);
   v("eos_ids", m.eos_ids), v("bos_id", m.bos_id), v("symbols", m.symbols), v("inputs", m.inputs);
-  v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("tensors", m.tensors);
+  v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("copies", m.copies),
+      v("tensors", m.tensors);
   v("grids", m.grids), v("launches", m.launches), v("traced", m.traced), v("events", m.events);
   v("certificate", m.certificate), v("seal", m.seal), v("code_seal", m.code_seal);
 }

@@ -13,7 +13,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kManifestVersion = 6;
+constexpr uint32_t kManifestVersion = 7;
 
 // An element is of a weight format, or an integer.
 enum class Element : uint8_t { MKRT_EACH_WEIGHT_TYPE(MKRT_ENUMERATOR) kI32 };
@@ -84,6 +84,14 @@ struct ManifestCache {
   bool operator==(const ManifestCache&) const = default;
 };
 
+// A copy is a tensor that no weight reads, because the config calls it a copy of one that is read. A
+// checkpoint may lack it.
+struct ManifestCopy {
+  std::string name, of;
+  std::string reason;  // what the config says, for errors: "tie_word_embeddings is true"
+  bool operator==(const ManifestCopy&) const = default;
+};
+
 struct ManifestEvent {
   std::string name;
   uint32_t first_cell = 0, cells = 0;  // within a bank
@@ -144,6 +152,7 @@ struct Manifest {
   std::vector<ManifestTensor> outputs;  // "logits" [R, vocab] f32, "next" [T] i32
   std::vector<ManifestWeight> weights;
   std::vector<ManifestRope> ropes;
+  std::vector<ManifestCopy> copies;
   std::vector<ManifestCache> caches;
   std::vector<ManifestTensor> tensors;  // activations, for names in reports
   std::vector<ManifestGrid> grids;      // by MkGrid::id

@@ -101,12 +101,14 @@ Result<std::string> layouts_of(Device& device, const Manifest& manifest) {
   return text;
 }
 
-// Returns the part of the manifest that says what lies where in the weights arena.
+// Returns the part of the manifest that says what lies where in the weights arena, and which tensors are
+// copies.
 std::string arena_of(const Manifest& manifest) {
   Manifest arena;
   arena.weight_bytes = manifest.weight_bytes;
   arena.weights = manifest.weights;
   arena.ropes = manifest.ropes;
+  arena.copies = manifest.copies;
   return to_json(arena);
 }
 

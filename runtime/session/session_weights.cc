@@ -117,8 +117,11 @@ Status Session::State::load_checkpoint(const Checkpoint& checkpoint) {
   }
   if (key)
     if (Status status = find_weights(*key, checkpoint); !status.ok()) return status;
-  if (!weights.mapped)
+  if (!weights.mapped) {
+    // The key covers copies and files, so that weights were kept only where the copies were right.
+    if (Status status = check_copies(manifest, checkpoint); !status.ok()) return status;
     if (Status status = pack_weights(key, checkpoint); !status.ok()) return status;
+  }
   weights.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return {};
 }

@@ -90,6 +90,18 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
   return {};
 }
 
+Status check_copies(const Manifest& manifest, const Checkpoint& checkpoint) {
+  for (const ManifestCopy& c : manifest.copies) {
+    const StoredTensor *copy = checkpoint.find(c.name), *of = checkpoint.find(c.of);
+    if (!copy || !of || copy->bytes.data() == of->bytes.data()) continue;
+    if (copy->bytes.size() != of->bytes.size() ||
+        std::memcmp(copy->bytes.data(), of->bytes.data(), of->bytes.size()) != 0)
+      return Error{fmt::format("{}/config.json: error: {}, but tensor \"{}\" differs from \"{}\"",
+                               checkpoint.directory, c.reason, c.name, c.of)};
+  }
+  return {};
+}
+
 Result<std::vector<float>> cache_scales(const Manifest& manifest, const Checkpoint& checkpoint) {
   std::vector<float> scales;
   for (const ManifestCache& c : manifest.caches) {

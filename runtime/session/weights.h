@@ -13,6 +13,10 @@ namespace mkrt {
 // was compiled for. Errors name the tensor, what was found and what is expected.
 Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint);
 
+// Fails for a tensor that the manifest calls a copy of another, and that differs from it. All bytes are
+// compared. The error names both, and what the config says.
+Status check_copies(const Manifest& manifest, const Checkpoint& checkpoint);
+
 // Returns the checkpoint's scales of e4m3 caches, [caches, heads]. The checkpoint has one scale for all heads
 // or one for each head, and a missing scale is 1. The result is empty for caches of other types. Errors: a
 // tensor of another type or size, and a scale that is no positive number.

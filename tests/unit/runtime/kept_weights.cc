@@ -172,6 +172,19 @@ TEST_CASE("a changed checkpoint is packed again and replaces what was kept") {
   CHECK(start(f).report.mapped);
 }
 
+TEST_CASE("weights that were kept without a look at copies do not serve a model with copies") {
+  const Folders f;
+  CHECK(!start(f).report.mapped);
+  Manifest m = with_weights();
+  m.copies = {{"v", "w", "tied is true"}, {"u", "w", "tied is true"}};  // the checkpoint has no u
+  FakeDevice device;
+  device.max_bytes = 8 << 20;
+  const Checkpoint checkpoint = open_checkpoint(f.model).value();
+  const SessionOptions options{.kept_weights = f.kept};
+  CHECK(error_of(Session::open(made_artefact(m), checkpoint, "c0", device, options)) ==
+        f.model + "/config.json: error: tied is true, but tensor \"v\" differs from \"w\"");
+}
+
 TEST_CASE("another arrangement of the weights, another layout and another path are kept apart") {
   const Folders f, other;
   Manifest moved = with_weights();

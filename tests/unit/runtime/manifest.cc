@@ -33,6 +33,7 @@ Manifest sample() {
   m.outputs = {{"next", Arena::kWorkspace, Element::kI32, 256, 64, {16}}};
   m.weights = {{"w", 0, 131072, WeightLayout::kPacked, Element::kBf16, 64, 1024, 8, {"gate", "up"}},
                {"n", 524288, 256, WeightLayout::kVector, Element::kF16, 1, 64, 0, {"norm"}}};
+  m.copies = {{"lm_head.weight", "embed.weight", "tie_word_embeddings is true"}};
   m.ropes = {{"rope", 655360, 32, {1.0, 0.1, 1.0 / 3}, 1.5}};
   m.tensors = {{"x", Arena::kWorkspace, Element::kF32, 512, 1024, {16, 16}}};
   m.caches = {{"l0.k", Element::kE4m3, 2, 64, "k_scale"}};
@@ -76,9 +77,9 @@ TEST_CASE("a manifest reads back equal") {
 
 TEST_CASE("a manifest of another version or with other keys is refused") {
   using nlohmann::json;
-  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 6");
+  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 7");
   CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
-        "manifest: error: version 1, expected 6");
+        "manifest: error: version 1, expected 7");
   CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 17");
   CHECK(refused([](json& m) { m["launches"] = {0, 2}; }) ==
         "manifest: error: launches are not the grids in their order");
