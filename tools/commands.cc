@@ -1,23 +1,19 @@
 #include "tools/commands.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <exception>
 #include <new>
 #include <sstream>
 #include <system_error>
 
 #include "codegen/targets.h"
-#include "runtime/base/temporaries.h"
 #include "tools/artefact.h"
 #include "tools/flags.h"
 #include "tools/output.h"
 #include "tools/parse_arguments.h"
+#include "tools/signals.h"
 
 namespace mkc {
 namespace {
@@ -57,28 +53,6 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
           "end the search of -O3 after this many evaluations")
       ->type_name("INT")
       ->needs(level);
-}
-
-// Ends the process when it reads behind the end of a mapped file, which another process has shortened.
-void end_by_fault(int signal, siginfo_t* info, void*) {
-  constexpr std::string_view kShortened =
-      "mkc: error: a file was shortened while mkc read it, or its disk failed\n";
-  if (info->si_code != BUS_ADRERR) return end_by_signal(signal);
-  mkrt::remove_temporaries();
-  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kShortened.data(), kShortened.size());
-  _exit(1);
-}
-
-// Installs handlers. A signal that the caller ignores stays ignored.
-void handle_signals() {
-  std::signal(SIGPIPE, SIG_IGN);  // write() reports a closed pipe as an error
-  std::signal(SIGXFSZ, SIG_IGN);  // write() reports a file that is too large
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM})
-    if (std::signal(signal, end_by_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
-  struct sigaction fault{};
-  fault.sa_sigaction = end_by_fault;
-  fault.sa_flags = SA_SIGINFO;
-  sigaction(SIGBUS, &fault, nullptr);
 }
 
 }  // namespace
@@ -169,16 +143,8 @@ CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {
       ->check(one_of({mode_name(Mode::kMegakernel), mode_name(Mode::kKernels)}));
 }
 
-void end_by_signal(int signal) {
-  const int error = errno;
-  mkrt::remove_temporaries();
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);  // it is blocked until this handler returns
-  errno = error;
-}
-
 int run_command(int argc, char** argv) {
-  handle_signals();
+  handle_signals("mkc");
   reserve_standard_streams();
   CLI::App app(
       "mkc compiles a language model's step into one persistent kernel, for a GPU or for the processor.",

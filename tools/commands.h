@@ -38,9 +38,6 @@ void add_without_option(CLI::App& command, std::vector<std::string>& without);
 // Adds --mode, for commands that make code.
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode);
 
-// Removes temporary files and ends the process by the signal's default action.
-void end_by_signal(int signal);
-
 // Runs the command line. Returns the exit code, 0 or 1. Errors are printed and give 1. A bug of mkc ends the
 // process with 70.
 int run_command(int argc, char** argv);

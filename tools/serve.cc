@@ -12,6 +12,7 @@
 #include "tools/serve/device_process.h"
 #include "tools/serve/run_service.h"
 #include "tools/serve_arguments.h"
+#include "tools/signals.h"
 
 namespace mkc {
 namespace {

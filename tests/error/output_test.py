@@ -135,6 +135,25 @@ class OutputTest(Command):
         with open("/dev/full", "w") as full:
             done = subprocess.run([mkrun, self.dir / "m.so"], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (1, b"mkrun: error: cannot write to standard output\n"))
+        self.assertEqual(self.mkc("compile", TINY, "--target", "x86-64", "-o", "m.so")[0], 0)  # logits are larger than its code
+        limit = (self.dir / "m.so").stat().st_size + 4096
+        done = subprocess.run([mkrun, "m.so", "--prompt-ids", ",".join(["5"] * 200), "--max-new-tokens", "1", "--logits-out", "l.npy"],
+                              cwd=self.dir, capture_output=True, timeout=LIMIT_S,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, rb"l\.npy: error: cannot write: File too large\n$")
+        self.assertEqual([p.name for p in self.dir.iterdir() if "npy" in p.name], [])
+
+    def test_an_assembler_does_not_inherit_ignored_signals(self):
+        ptxas, seen = self.dir / "ptxas", self.dir / "seen"
+        ptxas.write_text(f'#!/bin/sh\ngrep SigIgn /proc/self/status >> {seen}\nexec python3 {ROOT}/tests/error/fake_ptxas.py "$@"\n')
+        ptxas.chmod(0o755)
+        code, _, err = self.mkc("compile", FIXTURE, "-o", "m.cubin", MKC_CACHE="off", MKC_ASSEMBLER=str(ptxas))
+        self.assertEqual(code, 0, err)
+        masks = [int(line.split()[1], 16) for line in seen.read_text().splitlines()]
+        self.assertGreater(len(masks), 1)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            self.assertEqual([mask >> (number - 1) & 1 for mask in masks], [0] * len(masks), number.name)
 
     def test_errors_that_cannot_be_written_are_still_errors(self):
         for stream in ("2>/dev/full", "2>&-"):

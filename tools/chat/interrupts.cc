@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tools/commands.h"
+#include "tools/signals.h"
 
 namespace mkc {
 namespace {

@@ -20,6 +20,7 @@
 #include "tools/manual/man_page.h"
 #include "tools/mkrun/samples.h"
 #include "tools/parse_arguments.h"
+#include "tools/signals.h"
 
 namespace mkrt {
 namespace {
@@ -97,8 +98,11 @@ Status run(const Arguments& a, Session& session, nlohmann::json& out) {
   options.steps_per_launch = a.steps_per_launch;
   options.stop_ids = session.manifest().eos_ids;
   if (a.steps_per_launch == 1 || !a.logits_out.empty()) options.logits = &logits;
+  bool not_finite = false;
+  options.not_finite = &not_finite;
   const Result<std::vector<int32_t>> tokens = generate(session, a.prompt, options);
   if (!tokens.ok()) return tokens.error();
+  if (not_finite) fmt::print(stderr, "mkrun: warning: {}\n", kNotFiniteText);
   out["prompt_ids"] = a.prompt;
   out["new_ids"] = tokens.value();
   if (!options.logits) return {};
@@ -310,6 +314,7 @@ void add_manual(CLI::App& app) {
 }
 
 int main(int argc, char** argv) {
+  mkc::handle_signals("mkrun");
   mkrt::Arguments a;
   CLI::App app(
       "mkrun runs a cubin or shared object made by mkc and prints a JSON object, and one for each timing as "

@@ -6,11 +6,12 @@ The checkpoint has NaN in the embedding of one token, so that each step behind t
 import ctypes
 import json
 import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from in_tree import FIXTURES
+from in_tree import BUILD, FIXTURES
 
 import mkc
 from mkc import _requests, mkrt
@@ -115,6 +116,15 @@ class FiniteTest(unittest.TestCase):
             self.assertEqual(self.session._library.mkrt_sample(self.session._open(), (ctypes.c_int32 * 1)(BROKEN), 1,
                                                                ctypes.byref(samples)), 0)
             self.assertEqual((samples.count, samples.finite), (1, finite))
+
+    def test_mkrun_warns(self):
+        artefact = self.checkpoint.parent / "model.so"
+        subprocess.run([BUILD / "mkc", "compile", self.checkpoint, "--target", "x86-64", "-o", artefact], check=True, timeout=120,
+                       capture_output=True)
+        for prompt, said in ((CLEAN, ""), ([BROKEN], "mkrun: warning: found no finite greatest logit for a new token, expected one: ")):
+            done = subprocess.run([BUILD / "mkrun", artefact, "--checkpoint", self.checkpoint, "--prompt-ids", ",".join(map(str, prompt)),
+                                   "--max-new-tokens", "1"], capture_output=True, text=True, timeout=120)
+            self.assertEqual((done.returncode, done.stderr[:len(said)] if said else done.stderr), (0, said))
 
     def test_counts_need_a_step_and_its_number_of_requests(self):
         with mkc.load(self.checkpoint, device="cpu") as model:
