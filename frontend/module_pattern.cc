@@ -64,7 +64,8 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
 Result<bool> matches(const ModulePattern& pattern, const std::string& module) {
   if (!pattern.regex) return matches_name(pattern.name, module);
   std::vector<mkrt::Span> spans;
-  const Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans);
+  mkrt::MatchTime time(module.size());
+  const Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans, time);
   if (!found.ok())
     return Error{
         fmt::format("pattern \"{}\" against module \"{}\": {}", pattern.name, module, found.error().message)};

@@ -81,6 +81,7 @@ void append_parts(std::string_view piece, const std::vector<Part>& parts, SplitB
 struct ApplyStep {
   const Pieces& in;
   bool at_start_of_text;
+  MatchTime& time;
   Pieces out{};
 
   template <class F>
@@ -125,7 +126,7 @@ struct ApplyStep {
     if (regex != nullptr) matcher.emplace(*regex);
     return for_each_piece([&](std::string_view piece, bool) -> Status {
       if (matcher) {
-        const Status status = matcher->find_all(piece, matches);
+        const Status status = matcher->find_all(piece, matches, time);
         if (!status.ok()) return status;
       } else {
         find_literal(piece, std::get<std::string>(step.pattern), matches);
@@ -272,11 +273,11 @@ std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node) {
 }
 
 Result<Pieces> pre_tokenize(const std::vector<PreTokenizerStep>& steps, std::string_view text,
-                            bool at_start_of_text) {
+                            bool at_start_of_text, MatchTime& time) {
   Pieces pieces;
   append_piece(text, pieces);
   for (const PreTokenizerStep& step : steps) {
-    ApplyStep apply{pieces, at_start_of_text};
+    ApplyStep apply{pieces, at_start_of_text, time};
     const Status status = std::visit(apply, step);
     if (!status.ok()) return status.error();
     pieces = std::move(apply.out);

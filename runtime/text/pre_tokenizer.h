@@ -47,8 +47,9 @@ using PreTokenizerStep = std::variant<PrefixPieces, ReplaceText, SplitPieces, Ma
 std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node);
 
 // Returns the pieces of a text after all steps. `at_start_of_text`: the text begins with what is left of the
-// first character of the caller's text. Requires valid UTF-8. Errors: a pattern exceeds its limits.
+// first character of the caller's text. Requires valid UTF-8. Errors: a pattern exceeds its limits or the
+// time of the caller's text.
 Result<Pieces> pre_tokenize(const std::vector<PreTokenizerStep>& steps, std::string_view text,
-                            bool at_start_of_text);
+                            bool at_start_of_text, MatchTime& time);
 
 }  // namespace mkrt

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ctime>
 #include <string>
 
 #include "runtime/text/regex_dialect.h"
@@ -14,6 +16,20 @@ namespace mkrt {
 namespace {
 
 constexpr uint32_t kMaxMatchSteps = 10'000'000;  // of each place where a match may begin
+constexpr uint32_t kFirstMatchSteps = 1000;      // the limit is raised to the maximum where a place needs it
+constexpr uint32_t kMoreMatchSteps = 4;          // a factor
+constexpr uint32_t kStepsOfClock = 32;           // places and matches between two looks at the clock
+
+// PCRE2 calls back where no other branch matches at a place. A callback at the begin of the pattern would end
+// PCRE2's memory of the runs that failed: \s+$ on a run of spaces would take quadratic time.
+constexpr std::string_view kCallBackWhereNoMatch = "|(?C1)(?!)";
+
+std::chrono::nanoseconds thread_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 constexpr size_t kFirstJitStackBytes = size_t{32} << 10;
 constexpr size_t kMaxJitStackBytes = size_t{8} << 20;
 
@@ -37,7 +53,25 @@ using MatchContext = std::unique_ptr<pcre2_match_context, FreeWith<pcre2_match_c
 using MatchData = std::unique_ptr<pcre2_match_data, FreeWith<pcre2_match_data_free>>;
 using JitStack = std::unique_ptr<pcre2_jit_stack, FreeWith<pcre2_jit_stack_free>>;
 
+pcre2_code* compile_pcre2(const std::string& pattern, int& error, size_t& offset) {
+  const CompileContext context(pcre2_compile_context_create(nullptr));
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  return pcre2_compile(units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error,
+                       &offset, context.get());
+}
+
 }  // namespace
+
+MatchTime::MatchTime(std::chrono::nanoseconds allowed) : allowed_(allowed), end_(thread_time() + allowed) {}
+
+bool MatchTime::is_over() {
+  over_ = over_ || thread_time() >= end_;
+  return over_;
+}
+
+bool MatchTime::count_step() {
+  return ++steps_ % kStepsOfClock == 0 ? is_over() : over_;
+}
 
 void Regex::Free::operator()(pcre2_real_code_8* code) const {
   pcre2_code_free(code);
@@ -48,14 +82,13 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   if (!translated.ok()) return translated.error();
   const std::string& text = translated.value();
 
-  const CompileContext context(pcre2_compile_context_create(nullptr));
-  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   size_t offset = 0;
-  pcre2_code* code = pcre2_compile(units(text), text.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error,
-                                   &offset, context.get());
-  if (code == nullptr)
+  pcre2_code* code = compile_pcre2(text + std::string(kCallBackWhereNoMatch), error, offset);
+  if (code == nullptr) {
+    compile_pcre2(text, error, offset);  // finds the place in the pattern as it was given
     return Error{fmt::format("bad pattern {}: {} at byte {}", text, error_text(error), offset)};
+  }
   // Without a JIT compiler the interpreter finds equal matches, but more slowly.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   return Regex(code, std::string(pattern));
@@ -67,39 +100,74 @@ struct RegexMatcher::State {
   MatchContext context;
   MatchData data;
   JitStack stack;
+
+  // Returns PCRE2's result for the first match from a byte on. Limits of steps grow from call to call, so
+  // that a place with many steps is left in time.
+  int find(std::string_view text, size_t from, MatchTime& time);
 };
+
+namespace {
+
+// A Search is one call of pcre2_match.
+struct Search {
+  MatchTime& time;
+  size_t from;  // no match begins before this byte
+};
+
+int place_failed(pcre2_callout_block* block, void* search_pointer) {
+  auto& search = *static_cast<Search*>(search_pointer);
+  search.from = block->start_match;
+  return search.time.count_step() ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+}  // namespace
+
+int RegexMatcher::State::find(std::string_view text, size_t from, MatchTime& time) {
+  Search search{time, from};
+  pcre2_set_callout(context.get(), place_failed, &search);
+  for (uint32_t limit = kFirstMatchSteps;; limit = std::min(limit * kMoreMatchSteps, kMaxMatchSteps)) {
+    pcre2_set_match_limit(context.get(), limit);
+    // The text is known to be valid. A check for every match would take quadratic time.
+    const int found = pcre2_match(code, units(text), text.size(), search.from, PCRE2_NO_UTF_CHECK, data.get(),
+                                  context.get());
+    if (found != PCRE2_ERROR_MATCHLIMIT) return found;
+    if (time.is_over()) return PCRE2_ERROR_CALLOUT;
+    if (limit == kMaxMatchSteps) return found;
+  }
+}
 
 RegexMatcher::RegexMatcher(const Regex& regex)
     : state_(new State{regex.code_.get(), regex.pattern_, MatchContext(pcre2_match_context_create(nullptr)),
                        MatchData(pcre2_match_data_create_from_pattern(regex.code_.get(), nullptr)),
                        JitStack(pcre2_jit_stack_create(kFirstJitStackBytes, kMaxJitStackBytes, nullptr))}) {
-  pcre2_set_match_limit(state_->context.get(), kMaxMatchSteps);
   pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
 }
 
 RegexMatcher::~RegexMatcher() = default;
 
-Status RegexMatcher::find_all(std::string_view text, std::vector<Span>& spans) {
+Status RegexMatcher::find_all(std::string_view text, std::vector<Span>& spans, MatchTime& time) {
   spans.clear();
   size_t from = 0;
   while (from <= text.size()) {
-    // The text is known to be valid. A check for every match would take quadratic time.
-    const int found = pcre2_match(state_->code, units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
-                                  state_->data.get(), state_->context.get());
+    const int found = time.count_step() ? PCRE2_ERROR_CALLOUT : state_->find(text, from, time);
     if (found == PCRE2_ERROR_NOMATCH) return {};
+    if (found == PCRE2_ERROR_CALLOUT)
+      return Error{
+          fmt::format("the pattern {} is too slow for this text: {:.1f} s of processor time are over "
+                      "behind byte {} of {}",
+                      state_->pattern, time.seconds(), from, text.size())};
     if (found < 0)
       return Error{fmt::format("no match of {} within the limits from byte {} of a text of {}: {}",
                                state_->pattern, from, text.size(), error_text(found))};
     const size_t* bounds = pcre2_get_ovector_pointer(state_->data.get());
     const Span span{bounds[0], bounds[1]};
     const bool is_empty = span.begin == span.end;
-    if (is_empty && !spans.empty() && spans.back().end == span.end) {
-      if (from == text.size()) return {};
-      from += scan_utf8(text.substr(from)).size;
-      continue;
-    }
-    spans.push_back(span);
+    if (!is_empty || spans.empty() || spans.back().end != span.end) spans.push_back(span);
     from = span.end;
+    if (!is_empty) continue;
+    // An empty match would be found here again.
+    if (from == text.size()) return {};
+    from += scan_utf8(text.substr(from)).size;
   }
   return {};
 }

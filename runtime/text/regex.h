@@ -1,7 +1,9 @@
 // Regular expressions over UTF-8 are matched by PCRE2 with Unicode properties.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +20,26 @@ namespace mkrt {
 struct Span {
   size_t begin;
   size_t end;
+};
+
+// MatchTime is the time that one thread may take to encode one text. The time is the thread's processor time,
+// so that other load on the machine does not count. The thread that makes a MatchTime must use it.
+class MatchTime {
+ public:
+  // A text may take 10 s for each 100,000 bytes, and 5 s more.
+  explicit MatchTime(size_t text_bytes)
+      : MatchTime(std::chrono::seconds(5) + std::chrono::microseconds(100) * text_bytes) {}
+  explicit MatchTime(std::chrono::nanoseconds allowed);
+
+  bool is_over();     // reads the thread's clock
+  bool count_step();  // reads the thread's clock in some of the calls, and returns whether the time is over
+  double seconds() const { return std::chrono::duration<double>(allowed_).count(); }
+
+ private:
+  std::chrono::nanoseconds allowed_;
+  std::chrono::nanoseconds end_;  // on the clock of the thread
+  uint32_t steps_ = 0;
+  bool over_ = false;
 };
 
 // Regex is a compiled pattern. A Regex is immutable, so that threads may share it.
@@ -46,8 +68,8 @@ class RegexMatcher {
 
   // Sets `spans` to all matches, left to right and without overlap. An empty match directly behind another
   // match is omitted. Requires valid UTF-8. Errors: the pattern needs more steps or memory than a match may
-  // use. The limit of steps holds for each place where a match may begin. A whole text has none.
-  Status find_all(std::string_view text, std::vector<Span>& spans);
+  // use, or the time is over. The limit of steps holds for each place where a match may begin.
+  Status find_all(std::string_view text, std::vector<Span>& spans, MatchTime& time);
 
  private:
   struct State;

@@ -48,9 +48,9 @@ Tokenizer tokenizer_of(const JsonNode& root) {
 }
 
 // Appends the ids of a part of the normalized text that holds no added token.
-Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
+Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text, MatchTime& time,
                     std::vector<int32_t>& ids) {
-  const Result<Pieces> pieces = pre_tokenize(tokenizer.pre_tokenizer, text, at_start_of_text);
+  const Result<Pieces> pieces = pre_tokenize(tokenizer.pre_tokenizer, text, at_start_of_text, time);
   if (!pieces.ok()) return pieces.error();
   const std::string_view all = pieces.value().text;
   size_t begin = 0;
@@ -65,7 +65,7 @@ Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_s
 // Appends the ids of a part of the text. The part holds none of the added tokens that are searched before
 // normalization.
 Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
-                           std::vector<int32_t>& ids) {
+                           MatchTime& time, std::vector<int32_t>& ids) {
   const NormalizedText result = normalize(tokenizer.normalizers, text);
   const std::string& normalized = result.text;
   if (normalized.size() > kMaxNormalizedBytes)
@@ -79,7 +79,7 @@ Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bo
     }
     const auto offset = static_cast<size_t>(segment.text.data() - normalized.data());
     const bool at_start = at_start_of_text && offset < result.front;
-    const Status status = encode_plain(tokenizer, segment.text, at_start, ids);
+    const Status status = encode_plain(tokenizer, segment.text, at_start, time, ids);
     if (!status.ok()) return status;
   }
   return {};
@@ -108,6 +108,7 @@ Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view
   if (text.size() > kMaxTextBytes)
     return Error{fmt::format("a text of {} bytes is too long: at most {}", text.size(), kMaxTextBytes)};
   if (std::optional<std::string> fault = utf8_fault(text)) return Error{*std::move(fault)};
+  MatchTime time(text.size());
   std::vector<int32_t> ids;
   if (add_special) ids = tokenizer.post_processor.before;
   for (const Segment& segment : split_at_added_tokens(tokenizer.added, tokenizer.added.in_text, text)) {
@@ -116,7 +117,7 @@ Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view
       continue;
     }
     const Status status =
-        encode_unnormalized(tokenizer, segment.text, segment.text.data() == text.data(), ids);
+        encode_unnormalized(tokenizer, segment.text, segment.text.data() == text.data(), time, ids);
     if (!status.ok()) return status.error();
   }
   const std::vector<int32_t>& behind = tokenizer.post_processor.behind;

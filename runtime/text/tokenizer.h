@@ -37,7 +37,7 @@ Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path)
 // begins a text. Added tokens inside the text are always found.
 //
 // Errors: text that is not UTF-8, with the byte offset; text of more than 256 MiB. Also errors: a character
-// without a token; a pattern that exceeds its limits.
+// without a token; a pattern that exceeds its limits of steps, or the time of MatchTime(text.size()).
 Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special);
 
 // Returns the text of ids. Bytes that are no UTF-8 become U+FFFD. Ids that arrive one by one need a

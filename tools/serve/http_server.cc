@@ -22,7 +22,27 @@ using boost::system::error_code;
 namespace {
 constexpr uint32_t kTurnedAway = 64;  // connections beyond the limit that get an answer at one time
 constexpr std::chrono::milliseconds kAcceptPause{50};
-constexpr size_t kWorkers = 2;
+constexpr size_t kWorkers = 2;           // of each pool
+constexpr size_t kLongBytes = 64 << 10;  // work on this much text goes to workers of its own
+
+// Pool runs work on threads of its own.
+struct Pool {
+  asio::io_context work{kWorkers};
+  asio::executor_work_guard<asio::io_context::executor_type> more_work{work.get_executor()};
+  std::vector<std::jthread> workers;
+
+  ~Pool() { work.stop(); }
+
+  // Starts the workers, or as many as there are threads. Returns why there is none.
+  mkrt::Status start() {
+    try {
+      while (workers.size() < kWorkers) workers.emplace_back([this] { work.run(); });
+    } catch (const std::system_error& e) {
+      if (workers.empty()) return mkrt::Error{fmt::format("mkc: error: no thread: {}", e.what())};
+    }
+    return {};
+  }
+};
 }  // namespace
 
 struct HttpServer::State {
@@ -32,21 +52,7 @@ struct HttpServer::State {
   asio::steady_timer pause{context};
   asio::signal_set signals{context};
   std::vector<std::unique_ptr<asio::steady_timer>> timers;
-  asio::io_context work{kWorkers};
-  asio::executor_work_guard<asio::io_context::executor_type> more_work{work.get_executor()};
-  std::vector<std::jthread> workers;
-
-  ~State() { work.stop(); }
-
-  // Starts the workers, or as many as there are threads. Returns why there is none.
-  mkrt::Status start_workers() {
-    try {
-      while (workers.size() < kWorkers) workers.emplace_back([this] { work.run(); });
-    } catch (const std::system_error& e) {
-      if (workers.empty()) return mkrt::Error{fmt::format("mkc: error: no thread: {}", e.what())};
-    }
-    return {};
-  }
+  Pool short_work, long_work;
 
   void accept() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
@@ -114,7 +120,8 @@ mkrt::Result<HttpServer> HttpServer::listen(const std::string& host, uint16_t po
   if (failed)
     return mkrt::Error{
         fmt::format("--port: error: cannot listen on {} port {}: {}", host, port, failed.message())};
-  if (mkrt::Status started = state->start_workers(); !started.ok()) return started.error();
+  for (Pool* pool : {&state->short_work, &state->long_work})
+    if (mkrt::Status started = pool->start(); !started.ok()) return started.error();
   return HttpServer(std::move(state));
 }
 
@@ -146,8 +153,9 @@ void HttpServer::post(std::function<void()> function) {
   asio::post(state_->context, std::move(function));
 }
 
-void HttpServer::offload(std::function<std::function<void()>()> work) {
-  asio::post(state_->work, [this, work = std::move(work)]() mutable {
+void HttpServer::offload(size_t bytes, std::function<std::function<void()>()> work) {
+  Pool& pool = bytes < kLongBytes ? state_->short_work : state_->long_work;
+  asio::post(pool.work, [this, work = std::move(work)]() mutable {
     std::function<void()> done = work();
     // `work` may hold what belongs to the server's thread, and therefore ends there.
     post([work = std::move(work), done = std::move(done)] { done(); });

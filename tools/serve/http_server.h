@@ -93,8 +93,9 @@ class HttpServer {
 
   // Runs a function on the server's thread. Any thread may call it.
   void post(std::function<void()> function);
-  // Runs `work` on another thread, and then the function that it returns on the server's thread.
-  void offload(std::function<std::function<void()>()> work);
+  // Runs `work` on another thread, and then the function that it returns on the server's thread. `bytes` is
+  // the size of the text that the work reads. Long texts do not hold up short ones.
+  void offload(size_t bytes, std::function<std::function<void()>()> work);
   // Calls a function again and again, until the server stops.
   void every(std::chrono::milliseconds period, const std::function<void()>& function);
   // Calls a function for each SIGINT and SIGTERM.

@@ -269,8 +269,9 @@ void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
   const Clock::time_point arrived = Clock::now();
   const bool chat = request.path == "/v1/chat/completions";
   // A body is read beside this thread, so that a long prompt holds up nobody else.
-  server_->offload([this, exchange, chat, arrived, model = model_, seed = seeds_(),
-                    request = std::move(request)] {
+  const size_t bytes = request.body.size();
+  server_->offload(bytes, [this, exchange, chat, arrived, model = model_, seed = seeds_(),
+                           request = std::move(request)] {
     auto prepared = std::make_shared<PreparedRequest>();
     std::optional<ApiError> error = guarded([&]() -> std::optional<ApiError> {
       ApiRequest& api = prepared->api;
@@ -318,7 +319,8 @@ void Service::submit(const ExchangePtr& exchange, const std::string& path, Prepa
 }
 
 void Service::tokenize(const ExchangePtr& exchange, HttpRequest request) {
-  server_->offload([exchange, model = model_, request = std::move(request)] {
+  const size_t bytes = request.body.size();
+  server_->offload(bytes, [exchange, model = model_, request = std::move(request)] {
     Json answer;
     std::optional<ApiError> error = guarded([&] {
       return request.path == "/tokenize" ? tokenize_body(*model, request.body, answer)

@@ -32,6 +32,24 @@ class ClientsTest(FakeCase):
         self.assertEqual(server.metric("mkc_prompt_tokens_total"), 256)
         self.assertEqual(server.metric("mkc_e2e_request_latency_seconds_count"), 128)
 
+    def test_long_texts_do_not_hold_up_short_ones(self):
+        server = self.fake(slow_pattern=1)
+        answered = []
+
+        def ask(name, text):
+            status, answer = server.post("/tokenize", {"prompt": text})
+            answered.append((name, status, answer["count"]))
+
+        def work(i):
+            if i < 3:  # more than there are threads for long texts
+                return ask("long", "1" * 18000 + "\n" * 60000)
+            time.sleep(0.2)
+            ask("short", "\n")
+
+        at_once(4, work)
+        self.assertEqual(answered[0], ("short", 200, answered[0][2]))
+        self.assertEqual([a[:2] for a in answered[1:]], [("long", 200)] * 3)
+
     def test_clients_that_leave(self):
         server = self.fake(max_requests=1, step_ms=10)
         running, _ = server.open_stream(COMPLETIONS, LONG)

@@ -68,6 +68,14 @@ mkrt::Result<std::string> read_trace() {
   return mkrt::to_json(trace);
 }
 
+// Puts a pattern before others that looks at all digits behind each place.
+void cut_slowly(mkrt::Tokenizer& tokenizer) {
+  auto pattern = mkrt::Regex::compile(R"((?=(\d{3})+(?!\d)))");
+  tokenizer.pre_tokenizer.emplace(
+      tokenizer.pre_tokenizer.begin(),
+      mkrt::SplitPieces{std::move(pattern.value()), mkrt::SplitBehavior::kIsolated, false});
+}
+
 int64_t number(const std::map<std::string, int64_t>& given, const std::string& name, int64_t otherwise) {
   const auto found = given.find(name);
   return found == given.end() ? otherwise : found->second;
@@ -111,6 +119,7 @@ int main(int argc, char** argv) {
   ServedModel model;
   model.name = "fake";
   model.tokenizer = std::move(tokenizer.value());
+  if (number(given, "slow_pattern", 0)) cut_slowly(model.tokenizer);
   model.render_chat = render;
   model.limits = limits;
   model.device = "none";

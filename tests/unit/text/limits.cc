@@ -12,14 +12,18 @@ std::string repeat(std::string_view unit, size_t bytes) {
 
 constexpr size_t kMegabyte = 1'000'000;
 
-mkrt::Result<mkrt::Pieces> split(std::string_view pattern, std::string_view text) {
+mkrt::Result<mkrt::Pieces> split(std::string_view pattern, std::string_view text, mkrt::MatchTime time) {
   const nlohmann::json spec = {
       {"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
   const std::string file = "f.json";
   mkrt::Status status;
   const auto steps = mkrt::read_pre_tokenizer(mkrt::JsonNode(spec, file, status));
   REQUIRE(status.ok());
-  return mkrt::pre_tokenize(steps, text, true);
+  return mkrt::pre_tokenize(steps, text, true, time);
+}
+
+mkrt::Result<mkrt::Pieces> split(std::string_view pattern, std::string_view text) {
+  return split(pattern, text, mkrt::MatchTime(text.size()));
 }
 
 }  // namespace
@@ -65,13 +69,41 @@ TEST_CASE("a pattern that backtracks without end is an error") {
         "no match of (a*)*b within the limits from byte 0 of a text of 53: match limit exceeded");
 }
 
-TEST_CASE("the steps of a pattern have no limit for a whole text") {
-  // PCRE2 skips most places of these two, because it remembers where a run of spaces failed.
-  const size_t spaces = 200'000;
+TEST_CASE("a text has the time that PCRE2 needs where it remembers runs that failed") {
+  // Without that memory the two patterns would take minutes.
+  const size_t spaces = 4 * kMegabyte;
   CHECK(expect_ok(split(R"(\s+$)", repeat(" ", spaces) + ".")).ends == std::vector<size_t>{spaces + 1});
   CHECK(expect_ok(split(R"(\s*[\r\n]+)", repeat(std::string(2000, ' ') + "a", spaces))).ends.size() == 1);
-  // These two count the digits behind each place.
+}
+
+TEST_CASE("patterns that look at all digits behind each place cut a short text") {
   CHECK(expect_ok(split(R"((?=(\d{3})+(?!\d)))", repeat("1", 8000))).ends.size() == 2667);
   CHECK(expect_ok(split(R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)))", repeat("1", 30'000))).ends.size() ==
         10'000);
+}
+
+TEST_CASE("a text whose pattern takes longer than the text may take is an error") {
+  const auto error_of = [](std::string_view pattern, const std::string& text) {
+    CAPTURE(pattern);
+    const auto pieces = split(pattern, text, mkrt::MatchTime(std::chrono::milliseconds(30)));
+    REQUIRE(!pieces.ok());
+    return pieces.error().message;
+  };
+  const std::string over = " is too slow for this text: 0.0 s of processor time are over behind byte ";
+  // A match at every third digit looks at all digits behind it.
+  const std::string digits = repeat("1", kMegabyte / 10);
+  CHECK(
+      error_of(R"((?=(?:\d{3})+(?!\d)))", digits).starts_with(R"(the pattern (?=(?:\d{3})+(?!\d)))" + over));
+  // No place matches, and each takes fewer steps than a place may take.
+  const std::string runs = repeat(repeat("a", 19) + "!", kMegabyte);
+  CHECK(error_of("(?:a|a)*b", runs) == "the pattern (?:a|a)*b" + over + "0 of 1000000");
+  // One place takes 100,000 steps, and each step looks at all digits behind it.
+  CHECK(error_of(R"((?:\d(?=\d*$))*x)", digits).ends_with(over + "0 of 100000"));
+}
+
+TEST_CASE("all patterns and pieces of a text share its time") {
+  mkrt::MatchTime time(std::chrono::nanoseconds(0));
+  CHECK(split("a", "bab", time).ok());  // the clock is not read for each match
+  REQUIRE(time.is_over());
+  CHECK_FALSE(split("a", "bab", time).ok());
 }
