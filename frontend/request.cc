@@ -152,6 +152,9 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
       std::max(std::min(kDefaultRequests, request.max_tokens), options.step_requests));
   MKC_TRY_STATUS(
       check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxStepRequests, ""}));
+  if (options.max_requests)
+    MKC_TRY_STATUS(check_setting(options, "requests", "--max-requests", request.max_requests,
+                                 {1, request.max_tokens, ", the tokens of a step"}));
   MKC_TRY(scope, bind_params(request.family, request.config));
   const Formula& max_context = request.family.max_context;
   MKC_TRY(made_for, evaluate_int(max_context, scope));

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -47,7 +48,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.target = on_processor() ? target_asked() : "emulator";
   request.options.workers = build.workers;
   request.options.max_tokens = build.max_tokens;
-  request.options.max_requests = build.max_requests;
+  request.options.max_requests = std::min(build.max_requests, build.max_tokens);
   request.options.context = build.context;
   request.options.batch_invariant = build.batch_invariant;
   request.options.wgmma_from = build.wgmma_from;

@@ -45,6 +45,18 @@ class SettingsTest(Command):
             self.refuses_file(f"model.yaml:2:{len(key) + 12}: error: {key} is {found}, expected {expected}\n",
                               f"checkpoint: {FIXTURE}\nlimits: {{{key}: {found}}}\n")
 
+    def test_requests_beyond_the_tokens_of_a_step_are_refused(self):
+        expected = "expected 1 to 4, the tokens of a step\n"
+        for command in (("compile",), ("explain",), ("simulate",), ("run", "--prompt-ids", 1), ("serve",)):
+            self.refuses(f"--max-requests: error: found 5, {expected}", *command, FIXTURE, "--max-tokens", 4, "--max-requests", 5)
+        text = f"checkpoint: {FIXTURE}\nlimits: {{requests: 5, tokens: 4}}\n"
+        self.refuses_file(f"model.yaml:2:20: error: requests is 5, {expected}", text)
+        self.refuses("--max-requests: error: found 64, expected 1 to 16", "simulate", FIXTURE, "--max-tokens", 16, "--max-requests", 64)
+        # Requests that nobody asked for follow the tokens.
+        code, out, err = self.mkc("compile", FIXTURE, "--emit", "manifest", "--max-tokens", 4)
+        self.assertEqual(code, 0, err)
+        self.assertIn({"name": "B", "lo": 1, "hi": 4}, [{k: s[k] for k in ("name", "lo", "hi")} for s in json.loads(out)["symbols"]])
+
     def test_a_model_for_endless_contexts_is_compiled_for_those_that_fit(self):
         folder = self.checkpoint(config=lambda c: c.update(max_position_embeddings=2**62))
         self.refuses("--context: error: found 16777217, expected 1 to 16777216\n", "compile", folder, "--context",

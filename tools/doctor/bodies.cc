@@ -54,7 +54,7 @@ Result<ModelRequest> request_of_check(const BodyCheck& check, const std::string&
   request.model = folder;
   request.options.family = folder + "/bodies.yaml";
   request.options.max_tokens = check.max_tokens;
-  request.options.max_requests = 4;
+  request.options.max_requests = std::min<int64_t>(4, check.max_tokens);
   request.options.target = kNative;
   request.options.workers = std::min<int64_t>(kWorkers, facts.value().sms);
   request.ignore_measured = true;
