@@ -216,6 +216,7 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   Reader read(object, file);
   Machine m;
   m.json = text;
+  m.file = file;
   m.name = read.text("name");
   m.target = read.text("target");
   m.devices = read.texts("devices");
@@ -281,7 +282,7 @@ Result<Machine> machine_at(const Machine& machine, RangeEnd end) {
     const bool low = is_time == (end == RangeEnd::kFast);
     figure["value"] = figure["range"][low ? 0 : 1];
   }
-  return read_machine(description.dump(), fmt::format("{}, its ranges at the {} end", machine.name,
+  return read_machine(description.dump(), fmt::format("{}, its ranges at the {} end", machine.file,
                                                       end == RangeEnd::kFast ? "fast" : "slow"));
 }
 

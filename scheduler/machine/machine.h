@@ -29,6 +29,7 @@ using LoopRates = std::array<LoopRate, std::size(mkrt::kWeightTypes)>;
 
 struct Machine {
   std::string json;  // text of the description
+  std::string file;  // where the description is from, for errors
   std::string name;
   std::string target;                // "sm_90a", …; "emulator"
   std::vector<std::string> devices;  // names that the CUDA driver gives to the devices described

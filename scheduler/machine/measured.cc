@@ -143,7 +143,7 @@ Result<Machine> with_weights_in_cache(const Machine& m) {
   out["product_stream_per_ns"] = out["product_per_ns"];
   out["attend_stream_per_ns"] = out["attend_per_ns"];
   complete(out);
-  return read_machine(out.dump(2), m.name + ", its last-level cache");
+  return read_machine(out.dump(2), m.file + ", its last-level cache");
 }
 
 Result<NativeMachine> nominal_processor(std::string_view target, std::string_view reason) {

@@ -178,6 +178,11 @@ class SimulationTest(Command):
         other = (ROOT / "scheduler" / "machine" / "h100.json").read_text().replace("sm_90a", "sm_99")
         (self.dir / "other.json").write_text(other)
         self.refuses("machine other.json: error: is of target sm_99, expected sm_90a\n", *simulate, "--machine", "other.json")
+        torn = json.loads((ROOT / "scheduler" / "machine" / "h100.json").read_text())
+        torn["l2_bytes_per_ns"]["range"][0] = 3000
+        (self.dir / "torn.json").write_text(json.dumps(torn))
+        self.refuses("torn.json, its ranges at the slow end: error: l2_bytes_per_ns must exceed stream_bytes_per_ns, 3090, not 3000\n",
+                     *simulate, "--machine", "torn.json")
         self.refuses("none/t.json: error: cannot create: No such file or directory", *simulate, "--trace",
                      "none/t.json")
 
