@@ -215,21 +215,25 @@ Status Checkpoint::check_copy(const IgnoreDecl& copy, const Scope& scope) const 
                                                       copy.key, describe(value), copy.name, copy.copy_of));
 }
 
-Status Checkpoint::check_copies(const Family& family, const Scope& scope) const {
-  for (const IgnoreDecl& ignore : family.ignore) {
-    MKC_TRY(applies, is_ignored(ignore, scope));
-    if (applies) MKC_TRY_STATUS(check_copy(ignore, scope));
-  }
-  return {};
-}
-
-Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
-  MKC_TRY_STATUS(check_copies(family, scope));
+Result<std::vector<std::string_view>> Checkpoint::check_ignored(const Family& family,
+                                                                const Scope& scope) const {
   std::vector<std::string_view> ignored;
   for (const IgnoreDecl& ignore : family.ignore) {
     MKC_TRY(applies, is_ignored(ignore, scope));
-    if (applies) ignored.push_back(ignore.name);
+    if (!applies) continue;
+    MKC_TRY_STATUS(check_copy(ignore, scope));
+    ignored.push_back(ignore.name);
   }
+  return ignored;
+}
+
+Status Checkpoint::check_copies(const Family& family, const Scope& scope) const {
+  const Result<std::vector<std::string_view>> ignored = check_ignored(family, scope);
+  return ignored.ok() ? Status{} : Status(ignored.error());
+}
+
+Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
+  MKC_TRY(ignored, check_ignored(family, scope));
   for (size_t i = 0; i < tensors_.size(); ++i) {
     bool known = used_[i];
     for (const std::string_view pattern : ignored) known = known || matches_glob(pattern, tensors_[i].name);

@@ -78,6 +78,8 @@ class Checkpoint {
   const CheckpointTensor* find(const std::string& name) const;
   void mark_used(const std::string& name);
   Status check_copy(const IgnoreDecl& copy, const Scope& scope) const;
+  // Returns the names that the family ignores for this model. Errors: those of check_copies().
+  Result<std::vector<std::string_view>> check_ignored(const Family& family, const Scope& scope) const;
 
   std::span<const CheckpointTensor> tensors_;
   std::string directory_;
