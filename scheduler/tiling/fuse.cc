@@ -284,6 +284,7 @@ Status check_tasks(const Fusion& f) {
 Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options,
                          std::map<std::string, std::string>* unfused) {
   Fusion fusion(graph, options.workers);
+  if (Status s = check_caches(fusion); !s.ok()) return s.error();
   for (OpId op : graph.ops.ids()) {
     fusion.current = op;
     if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "ir/bodies.h"
 #include "ir/footprint.h"
@@ -185,7 +187,33 @@ void hand_partials_over(Fusion& f, const AttentionPattern& p, GridId attend, Gri
   }
 }
 
+// Describes an op of attention by the first of its own tensors.
+std::string name_of_op(const OpGraph& graph, const Op& op) {
+  const TensorId own = op.kind == OpKind::kKvWrite ? op.inputs[0] : op.outputs[0];
+  const std::string place =
+      op.loc.known() ? fmt::format(" at {}:{}:{}", op.loc.file, op.loc.line, op.loc.col) : "";
+  return fmt::format("the {} of %{}{}", op_schema(op.kind).name, graph.tensors[own].name, place);
+}
+
 }  // namespace
+
+Status check_caches(const Fusion& f) {
+  std::map<std::pair<OpKind, uint32_t>, OpId> taken;  // by kind and cache
+  for (const OpId id : f.graph.ops.ids()) {
+    const Op& op = f.graph.ops[id];
+    if (op.kind != OpKind::kAttention && op.kind != OpKind::kKvWrite) continue;
+    const bool writes = op.kind == OpKind::kKvWrite;
+    for (const TensorId cache :
+         writes ? std::vector{op.outputs[0], op.outputs[1]} : std::vector{op.inputs[1], op.inputs[2]}) {
+      const auto [first, added] = taken.emplace(std::pair(op.kind, cache.index), id);
+      if (!added && first->second != id)
+        return f.misfit(
+            id, fmt::format("its cache %{} has {}, expected one {} for a cache", f.tensor(cache).name,
+                            name_of_op(f.graph, f.graph.ops[first->second]), op_schema(op.kind).name));
+    }
+  }
+  return {};
+}
 
 Status fuse_attention(Fusion& f, OpId attention) {
   Result<AttentionPattern> matched = match(f, attention);

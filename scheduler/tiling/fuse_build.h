@@ -94,6 +94,9 @@ Status fuse_expert_sum(Fusion& fusion, OpId sum, OpId add);
 // token and choice. Returns nullptr where no experts did.
 const RouteTables* expert_rows(const Fusion& fusion, TensorId tensor);
 
+// Checks that each cache has at most one attention and one kv_write.
+Status check_caches(const Fusion& fusion);
+
 // Matches the attention pattern around an attention op.
 Status fuse_attention(Fusion& fusion, OpId attention);
 
