@@ -1,14 +1,19 @@
 #include "ir/diag.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 
 namespace mkc {
 namespace {
+
+constexpr int kBugExit = 70;
 
 // Returns line `number` (from 1) of `text` without its end, or "" if there is no such line.
 std::string_view line_of(std::string_view text, uint32_t number) {
@@ -58,7 +63,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 
 void bug(const char* file, int line, const std::string& message) {
   fmt::print(stderr, "{}:{}: compiler bug: {}\n", file, line, message);
-  std::exit(70);
+  static std::atomic<std::thread::id> exits;
+  std::thread::id none;
+  if (exits.compare_exchange_strong(none, std::this_thread::get_id())) std::exit(kBugExit);
+  if (none == std::this_thread::get_id()) std::_Exit(kBugExit);  // a bug of what exit() calls
+  // Two threads must not call exit(). The first one ends this thread, too.
+  for (;;) pause();
 }
 
 }  // namespace mkc

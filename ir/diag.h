@@ -32,7 +32,8 @@ Error error_at(const Loc& loc, std::string_view message, std::string_view source
 // Returns the entry of `known` nearest to `name` by edit distance, or "" when none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
-// Reports a compiler bug on standard error with file, line and message and exits with code 70.
+// Reports a compiler bug on standard error with file, line and message and exits with code 70. Where two
+// threads report bugs at once, the second one waits for the exit.
 [[noreturn]] void bug(const char* file, int line, const std::string& message);
 
 #define MKC_BUG(message) ::mkc::bug(__FILE__, __LINE__, (message))

@@ -1,6 +1,14 @@
 #include "ir/diag.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 
 #include "ir/ops.h"
 #include "ir/tensor.h"
@@ -11,6 +19,32 @@ namespace {
 TEST_CASE("an error shows its line with a caret") {
   const Error e = error_at({"a.yaml", 2, 3}, "bad key 'x'", "one\ntwo\nthree");
   CHECK(e.message == "a.yaml:2:3: error: bad key 'x'\ntwo\n  ^");
+}
+
+TEST_CASE("bugs of two threads at once end the process in order") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    static int out;
+    out = ends[1];
+    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+    // The second thread comes while this function runs, and must not end the process.
+    std::atexit([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      (void)!write(out, "done", 4);
+    });
+    std::thread other([] { MKC_BUG("one"); });
+    MKC_BUG("two");
+  }
+  close(ends[1]);
+  std::array<char, 8> text{};
+  CHECK(read(ends[0], text.data(), text.size()) == 4);
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 70);
 }
 
 TEST_CASE("an error without a known line names the file alone") {
