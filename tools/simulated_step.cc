@@ -7,6 +7,7 @@
 
 #include "scheduler/machine/cost.h"
 #include "scheduler/machine/measured.h"
+#include "scheduler/search/beside.h"
 
 namespace mkc {
 namespace {
@@ -104,16 +105,16 @@ Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<S
 }
 
 Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOptions& options) {
-  StepRange range;
-  for (const RangeEnd end : {RangeEnd::kFast, RangeEnd::kSlow}) {
+  const auto simulate_at = [&](RangeEnd end) -> Result<Simulation> {
     const Result<Machine> machine = machine_at(step.compilation.machine, end);
     if (!machine.ok()) return machine.error();
-    Result<Simulation> simulated =
-        simulate(step.compilation.schedule(), machine.value(), step.symbols, options);
-    if (!simulated.ok()) return simulated.error();
-    (end == RangeEnd::kFast ? range.fast : range.slow) = std::move(simulated.value());
-  }
-  return range;
+    return simulate(step.compilation.schedule(), machine.value(), step.symbols, options);
+  };
+  auto at_slow_end = start_beside([&] { return simulate_at(RangeEnd::kSlow); });
+  Result<Simulation> fast = simulate_at(RangeEnd::kFast), slow = at_slow_end.get();
+  if (!fast.ok()) return fast.error();
+  if (!slow.ok()) return slow.error();
+  return StepRange{.fast = std::move(fast.value()), .slow = std::move(slow.value())};
 }
 
 std::string machine_from(const Compilation& compilation) {

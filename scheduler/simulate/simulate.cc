@@ -72,29 +72,17 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
 }
 
 void Simulator::set_timer(double at_ns, Timer::Kind kind, uint32_t w) {
-  timers_.push({at_ns, timers_made_++, kind, w});
+  timers_.add({at_ns, timers_made_++, kind, w});
 }
 
 void Simulator::read_later(Timer::Kind kind, uint32_t w, double issued_ns) {
-  const double at_ns = std::max(issued_ns + m_.load_ns, ramp_ns_);
-  if (!latencies_.empty() && latencies_.back().at_ns > at_ns) return set_timer(at_ns, kind, w);
-  latencies_.push_back({at_ns, timers_made_++, kind, w});
+  reads_to_begin_.add({std::max(issued_ns + m_.load_ns, ramp_ns_), timers_made_++, kind, w});
 }
 
-const Simulator::Timer* Simulator::next_timer() const {
-  if (latencies_.empty()) return timers_.empty() ? nullptr : &timers_.top();
-  if (timers_.empty() || timers_.top() > latencies_.front()) return &latencies_.front();
-  return &timers_.top();
-}
-
-Simulator::Timer Simulator::take_timer() {
-  const Timer* next = next_timer();
-  const Timer timer = *next;
-  if (!latencies_.empty() && next == &latencies_.front())
-    latencies_.pop_front();
-  else
-    timers_.pop();
-  return timer;
+TimerQueue* Simulator::next_timers() {
+  if (reads_to_begin_.empty()) return timers_.empty() ? nullptr : &timers_;
+  if (timers_.empty() || reads_to_begin_.first() < timers_.first()) return &reads_to_begin_;
+  return &timers_;
 }
 
 void Simulator::fire(const Timer& timer) {
@@ -123,10 +111,10 @@ Simulation Simulator::run() {
     resume(w);
   }
   for (;;) {
-    const Timer* timer = next_timer();
-    const double timer_ns = timer ? timer->at_ns : std::numeric_limits<double>::infinity();
+    TimerQueue* timers = next_timers();
+    const double timer_ns = timers ? timers->first().at_ns : std::numeric_limits<double>::infinity();
     const double memory_ns = memory_.next_end_ns(), l2_ns = l2_.next_end_ns();
-    const double next_ns = std::min({timer_ns, memory_ns, l2_ns});
+    const double next_ns = std::min(timer_ns, std::min(memory_ns, l2_ns));
     if (next_ns == std::numeric_limits<double>::infinity()) break;
     if (now_ns_ < ramp_ns_ && next_ns >= ramp_ns_) {
       pass_time(ramp_ns_);
@@ -147,7 +135,8 @@ Simulation Simulator::run() {
       w = l2_.finish(now_ns_);
       end_tile(w);
     } else {
-      const Timer due = take_timer();
+      const Timer due = timers->first();
+      timers->remove_first();
       w = due.worker;
       fire(due);
     }

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <deque>
-#include <queue>
 
 #include "scheduler/simulate/simulate.h"
 #include "scheduler/simulate/simulate_pipe.h"
+#include "scheduler/simulate/simulate_timers.h"
 #include "scheduler/work/work.h"
 
 namespace mkc {
@@ -87,24 +87,12 @@ class Simulator {
   Simulation run();
 
  private:
-  struct Timer {
-    enum Kind : uint8_t { kConsumer, kLoader, kTile, kCold };
-    double at_ns = 0;
-    uint64_t number : 40 = 0;  // orders timers of the same time by their creation
-    uint64_t kind : 4 = kConsumer;
-    uint64_t worker : 20 = 0;
-    bool operator>(const Timer& o) const {
-      return at_ns > o.at_ns || (at_ns == o.at_ns && number > o.number);
-    }
-  };
-
   uint32_t workers() const { return step_.schedule->workers; }
   void set_timer(double at_ns, Timer::Kind kind, uint32_t w);
   // Sets a timer for the first byte of a read issued at `issued_ns`: after its latency and the latency of the
   // first ramp.
   void read_later(Timer::Kind kind, uint32_t w, double issued_ns);
-  const Timer* next_timer() const;  // null where no timer is set
-  Timer take_timer();               // removes and returns the next timer
+  TimerQueue* next_timers();  // the queue with the next timer; null where no timer is set
   void add_span(uint32_t w, const Tile& tile);
   void fire(const Timer& timer);
   // Advances the clock and charges the unused bandwidth to the idle causes.
@@ -164,8 +152,11 @@ class Simulator {
   double now_ns_ = 0;
   double flowed_ns_ = 0;  // the time that the stream would have taken at its ceiling for what has arrived
   uint64_t timers_made_ = 0;
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::deque<Timer> latencies_;  // reads that end in the order in which they were issued, as most do
+  // The share of the ceiling that this number of reads uses.
+  uint32_t share_of_reads_ = 0;
+  double share_ = 0;
+  // Reads have a queue of their own: they begin long after other timers that are set at the same time.
+  TimerQueue timers_, reads_to_begin_;
   Pipe memory_, l2_;
   std::vector<Loader> loaders_;
   std::vector<Consumer> consumers_;

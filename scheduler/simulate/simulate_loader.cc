@@ -105,14 +105,18 @@ void Simulator::note_stream(uint32_t w) {
 // The reads in progress leave a part of the ceiling unused. Workers without a read lose that part, in equal
 // shares.
 void Simulator::pass_time(double to_ns) {
-  const double used = std::min(1.0, memory_.bytes_per_ns() / m_.stream_bytes_per_ns);
-  const double passed_ns = to_ns - now_ns_, lost_ns = passed_ns * (1 - used);
-  flowed_ns_ += passed_ns * used;
+  if (memory_.reads() != share_of_reads_) {
+    share_of_reads_ = memory_.reads();
+    share_ = std::min(1.0, memory_.bytes_per_ns() / m_.stream_bytes_per_ns);
+  }
+  const double passed_ns = to_ns - now_ns_, lost_ns = passed_ns * (1 - share_);
+  flowed_ns_ += passed_ns * share_;
+  now_ns_ = to_ns;
+  if (lost_ns == 0) return;
   const uint32_t idle = workers() - stream_count_[kFlows];
   for (size_t cause = 0; cause < kIdleCauses && idle > 0; ++cause)
-    result_.idle_ns[cause] += lost_ns * stream_count_[cause] / idle;
+    if (stream_count_[cause] > 0) result_.idle_ns[cause] += lost_ns * stream_count_[cause] / idle;
   if (idle == 0) result_.idle_ns[static_cast<size_t>(IdleCause::kWorker)] += lost_ns;
-  now_ns_ = to_ns;
 }
 
 }  // namespace mkc

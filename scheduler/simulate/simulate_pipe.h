@@ -1,9 +1,10 @@
 // The reads in progress share one bandwidth equally. This header is internal to simulate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <utility>
+#include <vector>
 
 namespace mkc {
 
@@ -13,8 +14,8 @@ class Pipe {
  public:
   Pipe(double bytes_per_ns, double max_of_one) : ceiling_(bytes_per_ns), max_of_one_(max_of_one) {}
 
-  uint32_t reads() const { return static_cast<uint32_t>(ends_.size()); }
-  double bytes_per_ns() const { return rate() * reads(); }  // current rate of all reads together
+  uint32_t reads() const { return static_cast<uint32_t>(ends_.size() - ended_); }
+  double bytes_per_ns() const { return rate_ * reads(); }  // current rate of all reads together
 
   // Begins a read of `bytes` for a reader.
   void begin(double now_ns, uint32_t reader, double bytes);
@@ -22,8 +23,7 @@ class Pipe {
   uint32_t finish(double now_ns);  // returns the reader whose read ends next; `now_ns` is next_end_ns()
 
  private:
-  // Returns the current rate of each read.
-  double rate() const;
+  void set_rate();  // after a change of the number of reads
   // Serves all reads up to `now_ns`.
   void advance(double now_ns);
 
@@ -31,7 +31,9 @@ class Pipe {
   double ceiling_, max_of_one_;
   double served_ = 0;  // bytes that a read in progress since the beginning would have received
   double at_ns_ = 0;
-  std::deque<End> ends_;  // in ascending order
+  double rate_ = 0;        // of each read, at present
+  size_t ended_ = 0;       // entries of ends_ that have ended
+  std::vector<End> ends_;  // in ascending order
 };
 
 }  // namespace mkc
