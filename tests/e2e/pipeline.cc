@@ -76,9 +76,12 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
 
 Opened Model::open(const mkrt::SessionOptions& session, const mkrt::EmulatorDeviceOptions& device) const {
   std::unique_ptr<mkrt::Device> opened = open_device(device);
-  mkrt::Session running =
-      value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *opened, session));
+  mkrt::Session running = open_on(*opened, session);
   return {std::move(opened), std::move(running)};
+}
+
+mkrt::Session Model::open_on(mkrt::Device& device, const mkrt::SessionOptions& session) const {
+  return value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, device, session));
 }
 
 std::unique_ptr<mkrt::Device> Model::open_device(mkrt::EmulatorDeviceOptions options) const {

@@ -61,13 +61,13 @@ class Model {
                   const mkrt::EmulatorDeviceOptions& options = {}) const;
 
   Opened open(const mkrt::SessionOptions& session = {}, const mkrt::EmulatorDeviceOptions& device = {}) const;
+  mkrt::Session open_on(mkrt::Device& device, const mkrt::SessionOptions& session = {}) const;
+  std::unique_ptr<mkrt::Device> open_device(mkrt::EmulatorDeviceOptions options = {}) const;
 
   const Schedule& schedule() const { return schedule_; }
   uint64_t vocab() const { return host_.artefact.manifest.vocab; }
 
  private:
-  std::unique_ptr<mkrt::Device> open_device(mkrt::EmulatorDeviceOptions options) const;
-
   std::string config_hash_;
   mkrt::Checkpoint checkpoint_;
   Schedule schedule_;
