@@ -17,7 +17,7 @@ static const int32_t kEnd[] = {1};
  */
 static mkrt_status submit_all(mkrt_engine* engine) {
   mkrt_sampling warm = MKRT_GREEDY;
-  mkrt_request request = {.size = sizeof request, .prompt = kStory, .prompt_count = COUNT(kStory)};
+  mkrt_request request = {.size = sizeof request, .prompt_count = COUNT(kStory), .prompt = kStory};
   uint64_t id = 0;
   mkrt_status status;
 
@@ -86,7 +86,7 @@ static mkrt_status serve(mkrt_engine* engine) {
 }
 
 int main(int argc, char** argv) {
-  mkrt_engine_options options = {.size = sizeof options, .prefix_cache = 1, .pages = 128, .page_size = 16};
+  mkrt_engine_options options = {.size = sizeof options, .prefix_cache = 1, .page_size = 16, .pages = 128};
   if (argc != 3) return 2; /* ARTEFACT CHECKPOINT */
   options.stop_ids = kEnd;
   options.stop_count = COUNT(kEnd);

@@ -1,5 +1,5 @@
 """These tests run C programs that CMake has built, with the model of models/tiny-stories on the processor.
-Usage: c_programs_test.py ROOT MKC SERVE_REQUESTS STEPS_MEMORY
+Usage: c_programs_test.py ROOT MKC SERVE_REQUESTS STEPS_MEMORY CXX
 SERVE_REQUESTS is docs/examples/serve_requests.c.
 """
 import json
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT, MKC, SERVE_REQUESTS, STEPS_MEMORY = Path(sys.argv[1]), *sys.argv[2:]
+ROOT, MKC, SERVE_REQUESTS, STEPS_MEMORY, CXX = Path(sys.argv[1]), *sys.argv[2:]
 TINY = ROOT / "models" / "tiny-stories"
 STORY = json.loads((TINY / "greedy.json").read_text())[0]["new_ids"]
 
@@ -45,6 +45,12 @@ class CProgramsTest(unittest.TestCase):
     def test_the_example_says_what_is_wrong(self):
         self.assertEqual(self.run_program(SERVE_REQUESTS, "none.so"),
                          (1, "", "status 3: none.so: error: cannot open: No such file or directory\n"))
+
+    def test_the_example_is_c_plus_plus_too(self):
+        program = ROOT / "docs" / "examples" / "serve_requests.c"
+        done = subprocess.run([CXX, "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-I", ROOT / "runtime" / "c_api", "-x", "c++", program],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_decode_steps_allocate_nothing(self):
         self.assertEqual(self.run_program(STEPS_MEMORY), (0, "1 1 0\n", ""))
