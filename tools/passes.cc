@@ -13,6 +13,7 @@
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "runtime/base/file.h"
+#include "runtime/device/container_limits.h"
 #include "runtime/device/processor.h"
 #include "scheduler/events/events.h"
 #include "scheduler/place/place.h"
@@ -307,8 +308,7 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   }
   c.machine = std::move(machine->machine);
   c.machine_said = std::move(machine->said);
-  if (c.machine.is_processor() && !c.request.workers)
-    c.request.workers = static_cast<int64_t>(mkrt::usable_processors().size());
+  if (c.machine.is_processor() && !c.request.workers) c.request.workers = mkrt::usable_threads();
   c.mode = request.mode;
   c.without = request.without;
   const Engines engines = without({c.machine.bulk_copy, c.machine.warpgroups}, c.without);

@@ -2,10 +2,10 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <thread>
 
 #include "frontend/quantization.h"
 #include "runtime/base/json_text.h"
+#include "runtime/device/container_limits.h"
 #include "runtime/session/kept_key.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
@@ -27,7 +27,7 @@ constexpr uint32_t kMaxThreads = 1024;
 struct Arguments {
   std::string model, out, format, held_out;
   Selection selection;
-  uint32_t threads = std::max(std::thread::hardware_concurrency(), 1u);
+  uint32_t threads = mkrt::usable_threads();
 };
 
 // Original is the checkpoint to quantize.
@@ -221,7 +221,7 @@ void add_quantize(CLI::App& app, Action& action) {
           "file with a document in each line, text or a JSON list of ids: print the loss before and after")
       ->type_name("FILE");
   add_integer<uint32_t>(*command, "--threads", a->threads, 1, kMaxThreads,
-                        "threads of the processor; default: all that it has");
+                        "threads of the processor; default: as many as this process may use");
   command->callback([a, &action] { action = [a] { return quantize_model(*a); }; });
 }
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -8,6 +7,7 @@
 #include <optional>
 
 #include "runtime/artefact/plan.h"
+#include "runtime/device/container_limits.h"
 #include "runtime/device/device.h"
 #include "runtime/emulator/fiber.h"
 #include "runtime/emulator/spoil.h"
@@ -47,10 +47,8 @@ class EmulatorDevice final : public Device {
   }
 
   std::string name() const override { return "emulator"; }
-  uint64_t memory_bytes() const override {  // memory of the host
-    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
-  }
+  // The memory is that of the host.
+  uint64_t memory_bytes() const override { return usable_memory_bytes(); }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     const size_t size = std::max<uint64_t>(1, bytes);

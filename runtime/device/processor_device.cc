@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "runtime/artefact/plan.h"
+#include "runtime/device/container_limits.h"
 #include "runtime/device/crew.h"
 #include "runtime/device/device.h"
 #include "runtime/device/large_pages.h"
@@ -93,7 +94,14 @@ Result<Code> load_code(const Artefact& artefact) {
     return Error{
         fmt::format("cpu: error: the artefact's code cannot be kept in memory: {}", strerror(errno))};
   code.object.reset(dlopen(code.file->path().c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (!code.object) return Error{fmt::format("cpu: error: the artefact's code does not load: {}", dlerror())};
+  if (!code.object) {
+    const std::string why = dlerror();
+    if (access(code.file->path().c_str(), F_OK) == 0)
+      return Error{fmt::format("cpu: error: the artefact's code does not load: {}", why)};
+    return Error{fmt::format(
+        "cpu: error: the artefact's code does not load: found no {}, expected /proc to be mounted",
+        code.file->path())};
+  }
   if (Status status = code.find("mk_pack", code.pack); !status.ok()) return status.error();
   if (artefact.manifest.launches.empty()) {
     if (Status status = code.find("mk_kernel", code.step); !status.ok()) return status.error();
@@ -110,10 +118,7 @@ Result<Code> load_code(const Artefact& artefact) {
 class ProcessorDevice final : public Device {
  public:
   std::string name() const override { return "cpu"; }
-  uint64_t memory_bytes() const override {
-    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
-  }
+  uint64_t memory_bytes() const override { return usable_memory_bytes(); }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     auto mapping = std::make_shared<const Mapping>(bytes);

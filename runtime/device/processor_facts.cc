@@ -2,7 +2,6 @@
 
 #include <cpuid.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -88,10 +87,10 @@ uint64_t cache_bytes_of(const std::string& text) {
 }
 
 // Finds the caches of the processors. Threads of one core count as one core.
-void find_caches(ProcessorFacts& facts) {
+void find_caches(ProcessorFacts& facts, const std::string& root) {
   std::set<std::string> cores, last;
   for (const int cpu : facts.processors) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/", cpu);
+    const std::string folder = fmt::format("{}/sys/devices/system/cpu/cpu{}/", root, cpu);
     const std::string siblings = line_of(folder + "topology/thread_siblings_list");
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
     std::pair<std::string, uint64_t> greatest;  // its level, of one digit, and its bytes
@@ -112,7 +111,7 @@ void find_caches(ProcessorFacts& facts) {
 
 }  // namespace
 
-ProcessorFacts ask_processor() {
+ProcessorFacts ask_processor(const std::string& root) {
   ProcessorFacts facts;
   facts.name = brand();
   facts.model = model();
@@ -120,11 +119,18 @@ ProcessorFacts ask_processor() {
   facts.target = processor_target();
   facts.processors = usable_processors();
   std::ranges::sort(facts.processors);
-  const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-  if (pages > 0 && bytes > 0)
-    facts.memory_bytes = static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes);
-  find_caches(facts);
+  facts.limits = container_limits(root);
+  facts.threads = threads_within(static_cast<uint32_t>(facts.processors.size()), facts.limits);
+  facts.memory_bytes = memory_within(facts.limits);
+  find_caches(facts, root);
   return facts;
+}
+
+std::string processors_text(const ProcessorFacts& facts) {
+  const std::string ranges = ranges_text(facts.processors);
+  return facts.threads == facts.processors.size()
+             ? ranges
+             : fmt::format("{} by {} thread{}", ranges, facts.threads, facts.threads == 1 ? "" : "s");
 }
 
 std::string ranges_text(const std::vector<int>& numbers) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/container_limits.h"
+
 namespace mkrt {
 
 struct ProcessorFacts {
@@ -14,12 +16,18 @@ struct ProcessorFacts {
   std::string target;                  // processor_target()
   std::vector<int> processors;         // usable_processors(), in ascending order
   uint32_t cores = 0;                  // cores that these belong to
-  uint64_t memory_bytes = 0;           // of the machine
-  uint64_t core_cache_bytes = 0;       // largest cache that a core has for itself
+  uint32_t threads = 0;                // usable_threads(): one a processor, or fewer in a container
+  ContainerLimits limits;              // those of this process's container
+  uint64_t memory_bytes = 0;           // of the machine, or the container's limit
+  uint64_t core_cache_bytes = 0;       // largest cache that a core has for itself; 0: not known
   uint64_t last_cache_bytes = 0;       // last-level caches of these processors together; 0: not known
 };
 
-ProcessorFacts ask_processor();
+// Asks the processor, and the files of the system below a root folder.
+ProcessorFacts ask_processor(const std::string& root = "");
+
+// Returns the processors of the facts as ranges. A container's limit of threads is told: "0-7 by 2 threads".
+std::string processors_text(const ProcessorFacts& facts);
 
 // Returns ascending numbers as ranges: "0-3,8".
 std::string ranges_text(const std::vector<int>& numbers);

@@ -44,12 +44,13 @@ void await(const std::atomic<uint32_t>& word, uint32_t value) {
 Spread spread_of(std::vector<double> samples) {
   std::ranges::sort(samples);
   const size_t count = samples.size();
-  return {samples.front(), samples[count / 2], samples[std::min(count - 1, count * 9 / 10)], samples.back(),
-          static_cast<uint32_t>(count)};
+  return {samples.front(),    samples[count / 10],
+          samples[count / 2], samples[std::min(count - 1, count * 9 / 10)],
+          samples.back(),     static_cast<uint32_t>(count)};
 }
 
 Result<std::unique_ptr<ProcessorBench>> ProcessorBench::open(const mkrt::ProcessorFacts& facts) {
-  const auto threads = static_cast<uint32_t>(facts.processors.size());
+  const uint32_t threads = facts.threads;
   std::unique_ptr<ProcessorBench> bench(new ProcessorBench(threads, mkrt::open_processor()));
   if (bench->threads() < threads)
     return Error{fmt::format("error: the system gave {} of {} threads", bench->threads(), threads)};
