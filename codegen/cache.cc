@@ -108,7 +108,9 @@ void keep_cached(const Cache& cache, const std::string& name, const Kept& kept) 
   std::memcpy(rest + kept.summary.size(), kept.bytes.data(), kept.bytes.size());
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::memcpy(bytes.data() + offsetof(Header, hash), hash_of(bytes).data(), sizeof(header.hash));
-  if (mkrt::write_file(path_of(cache, name), bytes).ok()) shrink(cache);
+  // A rename takes the place of whatever has the entry's name. A pipe would wait for a reader.
+  mkrt::FileWriter file(path_of(cache, name));
+  if (file.write(bytes, 0).ok() && file.sync().ok() && file.commit().ok()) shrink(cache);
 }
 
 }  // namespace mkc

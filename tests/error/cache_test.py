@@ -2,6 +2,7 @@
 Usage: cache_test.py MKC ROOT
 """
 import json
+import os
 import re
 import shutil
 import struct
@@ -181,6 +182,17 @@ class CacheTest(Command):
             entry.write_bytes(damaged)
             self.assertEqual(self.compile(FIXTURE), (False, made))
             self.assertEqual(entry.read_bytes(), whole)
+
+        # A pipe at the entry's name has no reader to wait for, and a link's target is no entry.
+        entry.unlink()
+        os.mkfifo(entry)
+        self.assertEqual(self.compile(FIXTURE), (False, made))
+        self.assertEqual(entry.read_bytes(), whole)
+        (self.dir / "other").write_bytes(b"other")
+        entry.unlink()
+        entry.symlink_to(self.dir / "other")
+        self.assertEqual(self.compile(FIXTURE), (False, made))
+        self.assertEqual((entry.is_symlink(), entry.read_bytes(), (self.dir / "other").read_bytes()), (False, whole, b"other"))
 
         def no_id(config):
             config["eos_token_id"] = "none"
