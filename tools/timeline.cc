@@ -20,8 +20,8 @@ class Writer {
   }
 
   void add(uint32_t process, const Timeline& timeline) {
-    append("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":\"{}\"}}}}",
-           process == 0 ? "" : ",\n", process, timeline.name);
+    append("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}",
+           process == 0 ? "" : ",\n", process, json_text(nlohmann::json(timeline.name)));
     for (uint32_t w = 0; w < timeline.workers; ++w) {
       name_track(process, 2 * w, fmt::format("worker {}", w));
       name_track(process, 2 * w + 1, fmt::format("worker {} stream", w));
@@ -39,8 +39,8 @@ class Writer {
   }
 
   void name_track(uint32_t process, uint32_t track, const std::string& name) {
-    append(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}",
-           process, track, name);
+    append(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}}}",
+           process, track, json_text(nlohmann::json(name)));
     append(
         ",\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{"
         "1}"

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ir/text.h"
 #include "tools/commands.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
@@ -16,9 +18,15 @@ struct TraceCommand {
   bool json = false;
 };
 
+// Returns a name of the trace file as one line for people. Control characters would change the terminal.
+std::string shown(const std::string& name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  return std::ranges::any_of(name, is_control) ? spell_string(name) : name;
+}
+
 void print_purposes(const SimulatedStep& step, const mkrt::Trace& trace,
                     const std::vector<PurposeTime>& rows) {
-  print_out("{} on {}, {}; {} stamps lost\n", trace.model, trace.device, symbols_text(step),
+  print_out("{} on {}, {}; {} stamps lost\n", shown(trace.model), shown(trace.device), symbols_text(step),
             lost_stamps(trace));
   print_out("{:<14}{:>12}{:>14}\n", "", trace.timed ? "measured us" : "stamps", "simulated us");
   for (const auto& [name, found, predicted] : rows)

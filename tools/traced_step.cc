@@ -1,13 +1,17 @@
 #include "tools/traced_step.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 
+#include "codegen/targets.h"
+#include "ir/text.h"
 #include "runtime/base/file.h"
 #include "tools/artefact.h"
+#include "tools/native.h"
 
 namespace mkc {
 namespace {
@@ -18,6 +22,15 @@ Result<mkrt::Trace> read_trace(const std::string& file) {
   const mkrt::Result<std::string> text = mkrt::read_text(file, kMaxTraceBytes);
   if (!text.ok()) return text.error();
   return mkrt::parse_trace(text.value(), file);
+}
+
+// Checks that the trace is of code that mkc makes. Error: an unknown target.
+Status check_target(const mkrt::Trace& trace, const std::string& file) {
+  if (trace.target == kEmulator || find_target(trace.target).ok()) return {};
+  std::vector<std::string> names{kEmulator};
+  for (const Target& target : targets()) names.emplace_back(target.name);
+  return Error{fmt::format("{}: error: target: found {}, expected one of {}", file,
+                           spell_string(trace.target), fmt::join(names, ", "))};
 }
 
 Result<Compilation> compile_for_trace(ModelRequest request, const mkrt::Trace& trace, bool batch_invariant) {
@@ -53,16 +66,20 @@ Result<std::vector<StepRequest>> requests_of(const mkrt::Trace& trace, const Sym
   int64_t tokens = 0;
   const StepSymbols step = step_symbols(symbols);
   const auto max = [&](SymbolId id) { return symbols[id].bounds.hi; };
-  bool fits = true;
-  for (const mkrt::TracedRequest& r : trace.requests) {
-    requests.push_back({r.rows, r.kv_len});
-    tokens += r.rows;
-    fits &= r.rows >= 1 && r.rows <= r.kv_len && r.kv_len <= max(step.kv_len);
+  const auto check = [&](const std::string& key, const char* what, int64_t value, int64_t limit) -> Status {
+    if (value >= 1 && value <= limit) return {};
+    return Error{fmt::format("{}: error: {}: found {}{}, expected 1 to {}", file, key, value, what, limit)};
+  };
+  MKC_TRY_STATUS(check("requests", " requests", std::ssize(trace.requests), max(step.requests)));
+  for (size_t i = 0; i < trace.requests.size(); ++i) {
+    const auto& [rows, kv_len] = trace.requests[i];
+    MKC_TRY_STATUS(check(fmt::format("requests[{}].kv_len", i), "", kv_len, max(step.kv_len)));
+    MKC_TRY_STATUS(check(fmt::format("requests[{}].rows", i), "", rows, kv_len));
+    requests.push_back({rows, kv_len});
+    tokens += rows;
   }
-  if (fits && !requests.empty() && tokens <= max(step.tokens) && std::ssize(requests) <= max(step.requests))
-    return requests;
-  return Error{fmt::format("{}: error: {} requests of {} tokens do not fit the schedule", file,
-                           requests.size(), tokens)};
+  MKC_TRY_STATUS(check("requests", " tokens", tokens, max(step.tokens)));
+  return requests;
 }
 
 // Times divides the time of consumers by purpose, in microseconds, as the mean of all workers.
@@ -89,6 +106,7 @@ Times times_of(const Timeline& timeline, const TaskProgram& program) {
 Result<TracedStep> traced_step(const ModelRequest& model, const std::string& file) {
   Result<mkrt::Trace> trace = read_trace(file);
   if (!trace.ok()) return trace.error();
+  MKC_TRY_STATUS(check_target(trace.value(), file));
   Result<Compilation> compilation = compile_again(model, trace.value(), file);
   if (!compilation.ok()) return compilation.error();
   auto requests = requests_of(trace.value(), compilation.value().schedule().program.symbols, file);

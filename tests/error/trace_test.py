@@ -42,6 +42,16 @@ class TraceTest(Command):
                 tasks[e["pid"]] |= {(e["name"], t) for t in range(first, first + e["args"].get("tasks", 1))}
         self.assertEqual(tasks[0], tasks[1])
 
+    def test_names_of_devices_are_escaped(self):
+        raw = self.trace()
+        for name, shown in (('a "b" \\ c', 'a "b" \\ c'), ("a\n\x1b[31mb", '"a\\x0a\\x1b[31mb"')):
+            raw.write_text(json.dumps({**json.loads(raw.read_text()), "device": name}))
+            code, out, err = self.mkc("trace", FIXTURE, "raw.json", *OPTIONS, "-o", "t.json")
+            self.assertEqual(code, 0, err)
+            self.assertTrue(out.decode().startswith(f"qwen3 on {shown}, T = "), out)
+            events = json.loads((self.dir / "t.json").read_text())["traceEvents"]
+            self.assertEqual([e["args"]["name"] for e in events if e["name"] == "process_name"][0], f"counted on {name}")
+
     def test_what_is_no_trace_of_the_model(self):
         raw = self.trace()
         text = raw.read_text()
@@ -54,7 +64,13 @@ class TraceTest(Command):
                 ("tracks", [], "tracks: has 0 tracks, expected 2 for each worker"),
                 ("tracks", [{"lost": 0, "stamps": [1, 2, 3]}],
                  "tracks[0].stamps: found an array, expected time, kind, grid, task and ring of each stamp, in turn"),
-                ("requests", [{"rows": 9, "kv_len": 5}], "1 requests of 9 tokens do not fit the schedule")):
+                ("requests", [{"rows": 9, "kv_len": 5}], "requests[0].rows: found 9, expected 1 to 5\n"),
+                ("requests", [{"rows": 1, "kv_len": 1}, {"rows": 0, "kv_len": 5}], "requests[1].rows: found 0, expected 1 to 5\n"),
+                ("requests", [{"rows": 1, "kv_len": 1 << 30}], "requests[0].kv_len: found 1073741824, expected 1 to "),
+                ("requests", [], "requests: found 0 requests, expected 1 to "),
+                ("requests", [{"rows": 100, "kv_len": 100}] * 3, "requests: found 300 tokens, expected 1 to 64\n"),
+                ("target", "sm_99", 'target: found "sm_99", expected one of emulator, sm_'),
+                ("target", "native", 'target: found "native", expected one of ')):
             raw.write_text(json.dumps({**json.loads(text), key: value}))
             self.refuses(f"raw.json: error: {said}", *trace)
         raw.write_text(text)
