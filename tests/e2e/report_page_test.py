@@ -151,6 +151,27 @@ class ReportPageTest(unittest.TestCase):
         self.assertIn("simulated step", browser.text("#step-about"))
         self.check_zoom(browser)
 
+    def test_joined_bars_of_the_emulator_are_apart_by_readings(self):
+        options = ("--workers", 2)
+        self.mkc("run", TINY, *options, "--device", "emulator", "--prompt-ids", "5,6", "--max-new-tokens", 1, "--trace", "raw.json")
+        self.mkc("report", TINY, *options, "--trace", "raw.json", "-o", "report.html")
+        page = self.dir / "report.html"
+        page.write_text(page.read_text().replace('"joined":0', '"joined":32', 1))  # as that of a step of many bars
+        browser = Browser()
+        self.addCleanup(browser.close)
+        browser.open(page.as_uri())
+        browser.until("document.documentElement.dataset.ready === 'true'")
+        self.assertIn("counted on emulator", browser.text("#step-about"))
+        self.assertIn("bars of one grid less than 32 readings apart are joined", browser.text("#step-about"))
+
+    def test_sizes_have_three_digits_and_the_next_unit_in_time(self):
+        source = (ROOT / "tools" / "report" / "page" / "format.js").read_text()
+        plain = "\n".join(line.removeprefix("export ") for line in source.splitlines() if not line.startswith("import "))
+        expected = {0: "0 B", 999: "999 B", 1000: "1.00 kB", 999_499: "999 kB", 999_500: "1.00 MB", 999_999: "1.00 MB", 999_499_999: "999 MB",
+                    999_500_000: "1.00 GB", 1_500_000_000_000_000: "1.50 PB"}
+        browser = self.open(TINY)
+        self.assertEqual(browser.evaluate(f"(() => {{ {plain}\nreturn {list(expected)}.map(bytesText); }})()"), list(expected.values()))
+
     def test_a_name_cannot_become_code(self):
         folder = self.dir / "a<" / "script><img src=x onerror=alert(1)><script>alert(2)<"
         folder.mkdir(parents=True)

@@ -1,6 +1,7 @@
 """These tests call mkc report, and hold its data against what other commands say.
 Usage: report_test.py MKC ROOT
 """
+import html
 import json
 import math
 import re
@@ -184,7 +185,28 @@ class ReportTest(Command):
         self.assertEqual(self.mkc("report", folder, "-o", "r.html")[0], 0)
         page = (self.dir / "r.html").read_text()
         self.assertEqual((page.count("</script>"), page.count("<script")), (2, 2))
-        self.assertEqual(page.count("alert(1)"), 1)
+        self.assertEqual(page.count("alert(1)"), 2)  # in the data, and as text
+        self.assertEqual(page.count('<h1 id="model">script&#62;&#60;script&#62;alert(1)&#60;</h1>'), 1)
+
+    def test_marks_in_names_stay_names(self):
+        folder = self.dir / "a<!-- proof -->" / "* data *"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_bytes((FIXTURE / "config.json").read_bytes())
+        self.assertEqual(self.mkc("report", folder, "-o", "r.html")[0], 0)
+        page = (self.dir / "r.html").read_text()
+        self.assertEqual(page.count('<h1 id="model">&#42; data &#42;</h1>'), 1)
+        data = json.loads(page.split('<script id="data" type="application/json">')[1].split("</script>")[0])
+        self.assertEqual(data["step"]["model"], str(folder))
+
+    def test_a_page_without_scripts_tells_the_step_and_the_verdict(self):
+        self.assertEqual(self.mkc("report", FIXTURE, *STEP, "-o", "r.html")[0], 0)
+        data = self.json("report", FIXTURE, *STEP)
+        page = re.sub(r"(?s)<(script|style).*?</\1>", "", (self.dir / "r.html").read_text())
+        text = html.unescape(re.sub(r"<[^>]*>", " ", page))
+        step = data["step"]
+        for part in (f"{step['us']:.1f} µs", f"{step['floor_us']:.1f} µs", data["proof"]["text"], data["step_text"],
+                     "qwen3", "not run on a GPU", "need JavaScript"):
+            self.assertIn(part, text)
 
     def test_refuses_what_it_cannot_report(self):
         report = ("report", FIXTURE)

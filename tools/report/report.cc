@@ -46,7 +46,7 @@ Status run_report(const ReportCommand& o) {
   const std::string json = report_text(data.value());
   if (o.json) put_stdout(json + "\n");
   if (o.output.empty()) return {};
-  const std::string page = report_page(json);
+  const std::string page = report_page(data.value(), json);
   if (Status status = put_out(o.output, std::as_bytes(std::span(page)), true); !status.ok()) return status;
   if (o.output != "-") print_err("wrote {}: {} bytes\n", o.output, page.size());
   return {};

@@ -1,6 +1,9 @@
 #include "tools/report/report_page.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "ir/diag.h"
@@ -47,6 +50,41 @@ std::string styles() {
   return out.append(bytes_of(report_files(), "report.css"));
 }
 
+// Returns text for an HTML element. It holds none of the page's marks, whatever the names of files.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("<>&*").find(c) != std::string_view::npos)
+      out += fmt::format("&#{};", static_cast<int>(c));
+    else
+      out += c;
+  }
+  return out;
+}
+
+// Returns the last folder of the model's path. JSON text replaces bytes that are not UTF-8.
+std::string folder_name(const nlohmann::ordered_json& data) {
+  const auto text = nlohmann::json::parse(json_text(data["step"]["model"])).get<std::string>();
+  const std::filesystem::path path(text);
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::string about(const nlohmann::ordered_json& data) {
+  const auto& step = data["step"];
+  std::string text = fmt::format("{} · {} workers · {}", step["machine"].get<std::string>(),
+                                 step["workers"].get<uint32_t>(), data["step_text"].get<std::string>());
+  return data["gpu"].get<bool>() && data["trace"].is_null() ? text + " · simulated: not run on a GPU" : text;
+}
+
+std::string figures(const nlohmann::ordered_json& data) {
+  const auto& step = data["step"];
+  return fmt::format(
+      "<div><dt>predicted step</dt><dd>{:.1f} µs<small class=\"muted\">{:.1f} to {:.1f} µs</small></dd></div>"
+      "<div><dt>floor</dt><dd>{:.1f} µs<small class=\"muted\">bytes at the ceiling</small></dd></div>",
+      step["us"].get<double>(), step["us_range"][0].get<double>(), step["us_range"][1].get<double>(),
+      step["floor_us"].get<double>());
+}
+
 // Puts a text in the place of a mark, which stands once in the page.
 void fill_in(std::string& page, std::string_view mark, std::string_view text) {
   const size_t at = page.find(mark);
@@ -69,10 +107,14 @@ std::string report_text(const nlohmann::ordered_json& data) {
   return out;
 }
 
-std::string report_page(std::string_view json) {
+std::string report_page(const nlohmann::ordered_json& data, std::string_view json) {
   std::string page(bytes_of(report_files(), "index.html"));
   fill_in(page, "/* styles */", styles());
   fill_in(page, "/* script */", script());
+  fill_in(page, "<!-- model -->", escaped(folder_name(data)));
+  fill_in(page, "<!-- about -->", escaped(about(data)));
+  fill_in(page, "<!-- figures -->", figures(data));
+  fill_in(page, "<!-- proof -->", "<p>" + escaped(data["proof"]["text"].get<std::string>()) + "</p>");
   fill_in(page, "/* data */", json);
   return page;
 }

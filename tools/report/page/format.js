@@ -2,12 +2,13 @@
 
 import {make, number} from "./dom.js";
 
-const UNITS = ["B", "kB", "MB", "GB", "TB"];
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+const NEXT_UNIT = 999.5;  // three digits of more would be 1.00e+3
 
 // Returns bytes with their unit, a power of 1000.
 export function bytesText(bytes) {
   let unit = 0;
-  while (bytes >= 1000 && unit < UNITS.length - 1) {
+  while (bytes >= (unit ? NEXT_UNIT : 1000) && unit < UNITS.length - 1) {
     bytes /= 1000;
     ++unit;
   }

@@ -1,7 +1,6 @@
 // The timeline of the step: measured or simulated, with the critical path and what each bar waited for.
 
 import {byId, counted, make} from "./dom.js";
-import {usText} from "./format.js";
 import {stepOf, TaskIndex} from "./step_data.js";
 import {TimelinePanel} from "./timeline_panel.js";
 import {kindOf} from "./trace.js";
@@ -59,7 +58,8 @@ class StepView {
     const bars = step.rows.reduce((sum, row) => sum + row.bars.length, 0);
     const parts =
         [step.name, this.panel.timeText(step.end), counted(step.workers, "worker"), counted(bars, "bar")];
-    if (step.joined) parts.push(`bars of one grid less than ${usText(step.joined / 1000)} apart are joined`);
+    if (step.joined)
+      parts.push(`bars of one grid less than ${this.panel.timeText(step.joined)} apart are joined`);
     byId("step-about").textContent = parts.join(" · ");
     for (const button of byId("timelines").children)
       button.setAttribute("aria-pressed", String(button.value === String(number)));
