@@ -87,10 +87,11 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   return {};
 }
 
-ServiceOptions options_of(const ServeArguments& a, const DeviceProcess& device) {
+ServiceOptions options_of(const ServeArguments& a, const DeviceProcess& device, bool on_loopback) {
   ServiceOptions options;
   options.api_key = a.api_key.value_or("");
   options.allowed_origins = AllowedOrigins(a.allowed_origins);
+  options.own_hosts_only = on_loopback && options.api_key.empty();
   options.max_waiting = a.max_waiting;
   options.request_timeout = std::chrono::seconds(a.request_timeout_s);
   options.step_limit = std::chrono::seconds(a.step_timeout_s);
@@ -111,7 +112,7 @@ Status serve(ServeArguments a) {
   DeviceProcess device({.command = command_line(),
                         .step_limit = std::chrono::seconds(a.step_timeout_s),
                         .load_limit = std::chrono::seconds(a.load_timeout_s)});
-  Service service(server, loop, options_of(a, device));
+  Service service(server, loop, options_of(a, device, server.on_loopback()));
   const RunningService running{server, loop, service};
   print_err("mkc serve: listening on {}, loading {}\n", url_of(a.host, server.port()), a.run.request.model);
   return run_service(

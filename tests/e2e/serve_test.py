@@ -56,6 +56,13 @@ class ServeTest(ServerCase):
         self.assertEqual((health["status"], health["steps_make_progress"]), ("ok", True))
         self.assertTrue(any("ready: tiny on cpu" in line for line in self.server.lines), self.server.lines)
 
+    def test_only_the_servers_own_names_reach_it_without_a_key(self):
+        for host, status in (("evil.example", 403), ("localhost:8000", 200), ("app.example", 200)):
+            self.assertEqual(self.server.send("GET", "/v1/models", headers={"Host": host})[0], status)
+        arguments, options = serve("--api-key", "k")
+        server = self.start(*arguments, **options)
+        self.assertEqual(server.send("GET", "/v1/models", headers={"Host": "evil.example", "Authorization": "Bearer k"})[0], 200)
+
     def test_answers_are_those_of_run(self):
         for options, body in (((), {}), (("--temperature", 1, "--seed", 5), {"temperature": 1, "seed": 5}),
                               (("--temperature", 0.8, "--top-k", 20, "--top-p", 0.9, "--min-p", 0.01, "--repetition-penalty", 1.2, "--seed", 7),

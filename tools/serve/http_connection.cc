@@ -125,6 +125,7 @@ void HttpConnection::dispatch(const ErrorCode& error) {
   request.content_type = string_of(message[http::field::content_type]);
   request.authorization = string_of(message[http::field::authorization]);
   request.origin = string_of(message[http::field::origin]);
+  request.host = string_of(message[http::field::host]);
   request.preflight = {string_of(message[http::field::access_control_request_method]),
                        string_of(message[http::field::access_control_request_headers])};
   request.body = std::move(message.body());

@@ -135,6 +135,11 @@ uint16_t HttpServer::port() const {
   return state_->acceptor.local_endpoint(ignored).port();
 }
 
+bool HttpServer::on_loopback() const {
+  error_code ignored;
+  return state_->acceptor.local_endpoint(ignored).address().is_loopback();
+}
+
 void HttpServer::allow(AllowedOrigins origins) {
   state_->host.origins = std::move(origins);
 }

@@ -32,6 +32,7 @@ struct HttpRequest {
   std::string path;  // without the query
   std::string content_type, authorization;
   std::string origin;  // of the page that sends the request; empty: none
+  std::string host;    // header Host; empty: none
   Preflight preflight;
   std::string body;
 };
@@ -82,6 +83,8 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
+  // Tells whether other machines cannot reach the server.
+  bool on_loopback() const;
 
   // Lets pages of other origins read all answers but those that turn a connection away. Requires that run()
   // has not begun.

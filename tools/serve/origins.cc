@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tools/serve/hosts.h"
+
 namespace mkc {
 namespace {
 
@@ -39,6 +41,13 @@ AllowedOrigins::AllowedOrigins(std::vector<std::string> origins)
 
 bool AllowedOrigins::allows(std::string_view origin) const {
   return !origin.empty() && (all_ || std::ranges::find(origins_, origin) != origins_.end());
+}
+
+bool AllowedOrigins::has_host(std::string_view host) const {
+  return all_ || std::ranges::any_of(origins_, [&](std::string_view origin) {
+           const size_t slashes = origin.find("://");
+           return slashes != origin.npos && host_name_of(origin.substr(slashes + 3)) == host;
+         });
 }
 
 std::string AllowedOrigins::headers(std::string_view origin) const {

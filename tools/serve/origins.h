@@ -23,6 +23,8 @@ class AllowedOrigins {
 
   bool empty() const { return origins_.empty(); }
   bool allows(std::string_view origin) const;
+  // Tells whether an allowed origin has this host, on any port.
+  bool has_host(std::string_view host) const;
   // Returns the headers of every answer to a request, as lines. `origin` is the request's, or empty.
   std::string headers(std::string_view origin) const;
 

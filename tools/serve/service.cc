@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tools/serve/hosts.h"
 #include "tools/serve/model_object.h"
 #include "tools/serve/preflight.h"
 #include "tools/serve/replies.h"
@@ -165,6 +166,8 @@ bool Service::is_authorised(const HttpRequest& request) const {
 }
 
 void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
+  if (options_.own_hosts_only && !is_own_host(request.host, options_.allowed_origins))
+    return reply_error(exchange, host_error(request.host));
   std::string allowed;
   const Route* route = find_route(request, allowed);
   if (!route && allowed.empty())

@@ -1,7 +1,7 @@
 // This server's model is a FakeModel, for tests of what takes time or goes wrong. Arguments are NAME=NUMBER:
 // step_ms, fail_at (a launch), max_requests, max_waiting, request_timeout, client_timeout, grace,
 // max_connections, max_body_bytes, load_ms, traced, trace_fails, origins (1: two, 2: all), api_key (1:
-// "key"). Prints the port.
+// "key"), own_hosts (1: only). Prints the port.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -107,6 +107,7 @@ int main(int argc, char** argv) {
   if (number(given, "api_key", 0)) options.api_key = "key";
   const std::vector<std::string> origins[] = {{}, {"https://app.example", "http://localhost:3000"}, {"*"}};
   options.allowed_origins = AllowedOrigins(origins[number(given, "origins", 0)]);
+  options.own_hosts_only = number(given, "own_hosts", 0) != 0;
   auto server = HttpServer::listen("127.0.0.1", 0, http, Service::refusal);
   auto tokenizer = mkrt::load_tokenizer(MKC_SOURCE_DIR "/models/tiny-stories/tokenizer.json");
   if (!engine.ok() || !server.ok() || !tokenizer.ok()) return 1;

@@ -77,6 +77,19 @@ class OriginsTest(FakeCase):
             self.assertEqual(self.access(server.send("GET", "/health", headers={"Origin": origin})[1]), allowed)
         self.assertEqual(self.access(server.send("GET", "/health")[1]), {})
 
+    def test_other_hosts_are_refused_where_asked_for(self):
+        status = lambda server, host: server.send("GET", "/debug/state", headers={"Host": host})[0]
+        server = self.fake(own_hosts=1, origins=1)
+        for host in ("localhost", "LOCALHOST:80", "127.0.0.1:9", "127.0.0.2", "[::1]", "[::1]:8000", "app.example", "App.Example:8443", ""):
+            self.assertEqual(status(server, host), 200, host)
+        for host in ("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", "xapp.example", "[::2]", "[::1]x", "::1",
+                     "localhost:80:80", "null", "*"):
+            self.assertEqual(status(server, host), 403, host)
+        _, _, text = server.send("POST", COMPLETIONS, BODY, {"Host": "evil.example"})
+        self.is_error((403, json.loads(text)), 403, "permission_error", 'found the host "evil.example", expected localhost, 127.0.0.1, [::1]')
+        self.assertEqual(status(self.fake(own_hosts=1, origins=2), "evil.example"), 200)
+        self.assertEqual(status(self.fake(), "evil.example"), 200)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
