@@ -32,12 +32,13 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
                c.machine.is_processor() ? "" : ": not run on a GPU");
   print_folded(2, "{}", c.machine_said);
   if (const std::string fault = no_room(c); !fault.empty()) print_out("such a step cannot run: {}\n", fault);
+  const auto [fastest, slowest] = range_ns(step, range);
+  const auto [smallest, largest] = fraction_range(step, range);
   print_out("step     {:>10.1f} us   {:.1f} to {:.1f} over the ranges of the machine's figures\n", s.ns / 1e3,
-            range.fast.ns / 1e3, range.slow.ns / 1e3);
+            fastest / 1e3, slowest / 1e3);
   print_out("floor    {:>10.1f} us   {} bytes at {} bytes/ns\n", s.floor_ns / 1e3, s.bytes,
             c.machine.stream_bytes_per_ns);
-  print_out("fraction {:>10.3f}      {:.3f} to {:.3f} over the ranges\n", fraction(s), fraction(range.slow),
-            fraction(range.fast));
+  print_out("fraction {:>10.3f}      {:.3f} to {:.3f} over the ranges\n", fraction(s), smallest, largest);
   print_out("the stream stands still, by cause:\n");
   for (size_t cause = 0; cause < kIdleCauses; ++cause)
     print_out("  {:<10} {:>10.1f} us  {}\n", idle_cause_name(static_cast<IdleCause>(cause)),

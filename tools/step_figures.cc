@@ -1,5 +1,6 @@
 #include "tools/step_figures.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ir/step_symbols.h"
@@ -28,9 +29,19 @@ double fraction(const Simulation& s) {
   return s.floor_ns / s.ns;
 }
 
+std::pair<double, double> range_ns(const SimulatedStep& step, const StepRange& range) {
+  return std::minmax({range.fast.ns, step.simulation.ns, range.slow.ns});
+}
+
+std::pair<double, double> fraction_range(const SimulatedStep& step, const StepRange& range) {
+  return std::minmax({fraction(range.slow), fraction(step.simulation), fraction(range.fast)});
+}
+
 nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
+  const auto [fastest, slowest] = range_ns(step, range);
+  const auto [smallest, largest] = fraction_range(step, range);
   nlohmann::ordered_json idle;
   for (size_t cause = 0; cause < kIdleCauses; ++cause)
     idle[idle_cause_name(static_cast<IdleCause>(cause))] = s.idle_ns[cause] / 1e3;
@@ -43,8 +54,8 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range
           {"us", s.ns / 1e3},
           {"floor_us", s.floor_ns / 1e3},
           {"fraction", fraction(s)},
-          {"us_range", {range.fast.ns / 1e3, range.slow.ns / 1e3}},
-          {"fraction_range", {fraction(range.slow), fraction(range.fast)}},
+          {"us_range", {fastest / 1e3, slowest / 1e3}},
+          {"fraction_range", {smallest, largest}},
           {"bytes", s.bytes},
           {"weight_bytes", c.schedule().weight_bytes},
           {"memory_bytes", c.machine.memory_bytes},

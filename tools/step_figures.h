@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <utility>
 
 #include "tools/simulated_step.h"
 
@@ -9,6 +10,11 @@ namespace mkc {
 
 // Returns the floor by the time of the step.
 double fraction(const Simulation& simulation);
+
+// Returns the least and the greatest of the three simulated steps, because faster figures may lengthen a
+// step.
+std::pair<double, double> range_ns(const SimulatedStep& step, const StepRange& range);
+std::pair<double, double> fraction_range(const SimulatedStep& step, const StepRange& range);
 
 // Returns the figures that `mkc simulate --json` prints.
 nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range);

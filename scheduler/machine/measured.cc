@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/json_text.h"
@@ -57,23 +58,32 @@ Status overlay(ordered_json& out, const ordered_json& figures, const Keys& keys)
   return {};
 }
 
-// Returns a figure's value, or the end of its range. Zero stands for a figure of another form, which the
+enum class At { kValue, kLow, kHigh };
+
+// Returns a figure's value, or an end of its range. Zero stands for a figure of another form, which the
 // reader of the description refuses.
-double number(const ordered_json& out, const char* key, bool high_end = false) {
+double number(const ordered_json& out, const char* key, At at = At::kValue) {
   const ordered_json& figure = out[key];
   if (!figure.is_object() || !figure.contains("value") || !figure["value"].is_number()) return 0;
+  const size_t end = at == At::kHigh ? 1 : 0;
   const bool has_range = figure.contains("range") && figure["range"].is_array() &&
-                         figure["range"].size() == 2 && figure["range"][1].is_number();
-  return (high_end && has_range ? figure["range"][1] : figure["value"]).get<double>();
+                         figure["range"].size() == 2 && figure["range"][end].is_number();
+  return (at != At::kValue && has_range ? figure["range"][end] : figure["value"]).get<double>();
 }
 
 // Makes figures that were not measured agree with those that were.
 void complete(ordered_json& out) {
-  const double stream = number(out, "stream_bytes_per_ns"), high = number(out, "stream_bytes_per_ns", true);
+  const double stream = number(out, "stream_bytes_per_ns"),
+               high = number(out, "stream_bytes_per_ns", At::kHigh),
+               low = number(out, "stream_bytes_per_ns", At::kLow);
   if (number(out, "peak_bytes_per_ns") < high)
     out["peak_bytes_per_ns"] = {{"value", high}, {"source", "derived: the highest rate of the stream"}};
   if (number(out, "l2_bytes_per_ns") <= high)
     out["l2_bytes_per_ns"] = {{"value", 1.33 * high}, {"source", "guess: a third more than the stream"}};
+  // Both ends of a range must agree with the stream's, too.
+  if (const double cache = number(out, "l2_bytes_per_ns"); number(out, "l2_bytes_per_ns", At::kLow) <= low)
+    out["l2_bytes_per_ns"]["range"][0] = cache;
+  if (number(out, "l2_bytes_per_ns", At::kHigh) <= high) out["l2_bytes_per_ns"].erase("range");
   out["cold_burst"] = {{"value", {{kPrefetchedBytes, stream}}}, {"source", "derived: the stream, no ramp"}};
 }
 
@@ -131,15 +141,20 @@ bool stay_in_cache(const Machine& machine, uint64_t weight_bytes) {
 
 Result<Machine> with_weights_in_cache(const Machine& m) {
   ordered_json out = ordered_json::parse(m.json);
-  const auto put = [&](const char* key, double value) {
-    out[key] = {{"value", value}, {"source", "derived: the last-level cache in place of memory"}};
+  // The value of a figure, and the ends of its range, are each made of those of others.
+  const ordered_json from = out;
+  const auto put = [&](const char* key, const std::function<double(At)>& make) {
+    out[key] = {{"value", make(At::kValue)},
+                {"source", "derived: the last-level cache in place of memory"},
+                {"range", {make(At::kLow), make(At::kHigh)}}};
   };
-  const double stream = m.l2_bytes_per_ns;
+  const auto stream = [&](At at) { return number(from, "l2_bytes_per_ns", at); };
+  const auto own = [&](At at) { return number(from, "worker_l2_bytes_per_ns", at); };
   put("stream_bytes_per_ns", stream);
   put("peak_bytes_per_ns", stream);
-  put("l2_bytes_per_ns", std::max(1.33 * stream, m.workers * m.worker_l2_bytes_per_ns));
-  put("worker_bytes_per_ns", std::min(stream, m.worker_l2_bytes_per_ns));
-  put("load_ns", m.l2_ns);
+  put("l2_bytes_per_ns", [&](At at) { return std::max(1.33 * stream(at), m.workers * own(at)); });
+  put("worker_bytes_per_ns", [&](At at) { return std::min(stream(at), own(at)); });
+  put("load_ns", [&](At at) { return number(from, "l2_ns", at); });
   out["product_stream_per_ns"] = out["product_per_ns"];
   out["attend_stream_per_ns"] = out["attend_per_ns"];
   complete(out);

@@ -131,6 +131,29 @@ TEST_CASE("weights in half of the last-level cache come from there, and others f
   CHECK(machine_at(cached.value(), RangeEnd::kFast).ok());
 }
 
+TEST_CASE("a measured range of the last-level cache is that of the stream from there") {
+  json f = file();
+  f["figures"]["l2_bytes_per_ns"] = {{"value", 200}, {"source", "measured"}, {"range", {150, 260}}};
+  f["figures"]["worker_l2_bytes_per_ns"] = {{"value", 90}, {"source", "measured"}, {"range", {80, 95}}};
+  const Machine m = machine(f).machine, cached = with_weights_in_cache(m).value();
+  CHECK(machine_at(m, RangeEnd::kSlow).value().l2_bytes_per_ns == 150);
+  CHECK(machine_at(cached, RangeEnd::kSlow).value().stream_bytes_per_ns == 150);
+  CHECK(machine_at(cached, RangeEnd::kFast).value().stream_bytes_per_ns == 260);
+  CHECK(machine_at(cached, RangeEnd::kSlow).value().worker_bytes_per_ns == 80);
+}
+
+TEST_CASE("a range of the last-level cache that reaches into the stream's is cut") {
+  json f = file();
+  for (const auto& range : {json{30, 260}, json{40, 70}, json{61, 61.5}}) {
+    f["figures"]["l2_bytes_per_ns"] = {{"value", 61.2}, {"source", "measured"}, {"range", range}};
+    const Machine m = machine(f).machine;
+    for (const RangeEnd end : {RangeEnd::kFast, RangeEnd::kSlow}) {
+      CHECK(machine_at(m, end).ok());
+      CHECK(machine_at(with_weights_in_cache(m).value(), end).ok());
+    }
+  }
+}
+
 TEST_CASE("files that doctor did not write are refused") {
   const std::string foreign = "measured figures: error: not a file of mkc doctor --measure";
   CHECK(machine_of_processor("no JSON", "x86-64-v4").error().message == foreign);
