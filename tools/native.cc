@@ -8,6 +8,7 @@
 
 #include "codegen/cache.h"
 #include "codegen/targets.h"
+#include "runtime/artefact/manifest.h"
 #include "runtime/base/file.h"
 #include "tools/artefact.h"
 
@@ -28,6 +29,37 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+constexpr size_t kMaxProcessorsText = 40;  // bytes of a list that a file's name holds itself
+
+// Returns a list of processors as part of a file's name. A long one is told by its hash.
+std::string processors_part(const mkrt::ProcessorFacts& facts) {
+  std::string list = mkrt::processors_text(facts);
+  if (list.size() > kMaxProcessorsText) return "-" + mkrt::hash_hex(list);
+  for (char& c : list)
+    if (c == ' ') c = '-';
+  return list;
+}
+
+Error damaged(const std::string& path, const std::string& what) {
+  return Error{fmt::format("{}{}\n--ignore-measured leaves out this file of mkc doctor",
+                           what.starts_with(path) ? "" : path + ": ", what)};
+}
+
+// Returns the text of a file of measurements, or "" where there is none. Errors: the file or its folder
+// cannot be read.
+Result<std::string> read_measured(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::error_code failed;
+  const auto found = std::filesystem::status(path, failed).type();
+  if (found == std::filesystem::file_type::not_found) return std::string();
+  if (found == std::filesystem::file_type::none)
+    return damaged(path, "error: cannot read: " + failed.message());
+  mkrt::Result<std::string> text = mkrt::read_text(path, kMaxText);
+  if (!text.ok()) return damaged(path, text.error().message);
+  if (text.value().empty()) return damaged(path, "error: is empty, expected what mkc doctor measured");
+  return std::move(text.value());
+}
+
 }  // namespace
 
 std::string measured_path(const mkrt::DeviceFacts& facts) {
@@ -40,12 +72,11 @@ std::string measured_path(const mkrt::DeviceFacts& facts) {
 std::string measured_path(const mkrt::ProcessorFacts& facts) {
   const std::string folder = default_cache().folder;
   if (folder.empty()) return "";
-  return fmt::format("{}/devices/{}-cpu{}.json", folder, file_name(facts.model),
-                     mkrt::ranges_text(facts.processors));
+  return fmt::format("{}/devices/{}-cpu{}.json", folder, file_name(facts.model), processors_part(facts));
 }
 
 MeasuredOn this_processor(const mkrt::ProcessorFacts& facts) {
-  return {facts.name, facts.model, mkrt::ranges_text(facts.processors), version()};
+  return {facts.name, facts.model, mkrt::processors_text(facts), version()};
 }
 
 Result<NativeMachine> native_machine(bool ignore_measured) {
@@ -53,14 +84,11 @@ Result<NativeMachine> native_machine(bool ignore_measured) {
   if (!facts.ok()) return facts.error();
   const Result<Target> target = target_of_capability(facts.value().major, facts.value().minor);
   if (!target.ok()) return Error{fmt::format("{}: error: {}", facts.value().name, target.error().message)};
-  std::string measured;
-  if (const std::string path = measured_path(facts.value()); !ignore_measured && !path.empty())
-    if (const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(path); file.ok())
-      measured.assign(reinterpret_cast<const char*>(file.value().bytes.data()), file.value().bytes.size());
-  Result<NativeMachine> native = machine_of_device(facts.value(), target.value().name, measured);
-  if (!native.ok() && !measured.empty())
-    return Error{fmt::format("{}\n{} holds what mkc doctor measured: --ignore-measured leaves it out",
-                             native.error().message, measured_path(facts.value()))};
+  const std::string path = ignore_measured ? "" : measured_path(facts.value());
+  const Result<std::string> measured = read_measured(path);
+  if (!measured.ok()) return measured.error();
+  Result<NativeMachine> native = machine_of_device(facts.value(), target.value().name, measured.value());
+  if (!native.ok() && !measured.value().empty()) return damaged(path, native.error().message);
   return native;
 }
 
@@ -85,20 +113,15 @@ Result<NativeMachine> processor_machine(const std::string& target, bool ignore_m
   const mkrt::ProcessorFacts facts = mkrt::ask_processor();
   if (target > facts.target) return nominal_processor(target, "this processor does not run it");
   const std::string path = measured_path(facts);
-  if (path.empty() || !exists(path))
-    return nominal_processor(target, "mkc doctor --measure measures this processor");
-  const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxText);
+  const Result<std::string> text = read_measured(path);
   if (!text.ok()) return text.error();
-  const auto with_path = [&](const Error& error) {
-    return Error{fmt::format("{}\n{} holds what mkc doctor measured: --ignore-measured leaves it out",
-                             error.message, path)};
-  };
+  if (text.value().empty()) return nominal_processor(target, "mkc doctor --measure measures this processor");
   const Result<MeasuredOn> made = measured_on(text.value());
-  if (!made.ok()) return with_path(made.error());
+  if (!made.ok()) return damaged(path, made.error().message);
   if (const std::string why = made_elsewhere(made.value(), this_processor(facts), path); !why.empty())
     return nominal_processor(target, why);
   Result<NativeMachine> machine = machine_of_processor(text.value(), target);
-  return machine.ok() ? std::move(machine) : with_path(machine.error());
+  return machine.ok() ? std::move(machine) : damaged(path, machine.error().message);
 }
 
 Result<NativeMachine> machine_of(const std::string& name, const std::string& target, bool ignore_measured) {

@@ -21,21 +21,21 @@ constexpr const char* kEmulator = "emulator";
 std::string measured_path(const mkrt::DeviceFacts& facts);
 
 // Returns the file of the measurements of `mkc doctor --measure`: devices/MODEL-cpuPROCESSORS.json in the
-// cache. Returns "" if there is no cache.
+// cache. A long list of processors is told by its hash. Returns "" if there is no cache.
 std::string measured_path(const mkrt::ProcessorFacts& facts);
 
 // Returns what a file of measurements of this processor says of where it was made.
 MeasuredOn this_processor(const mkrt::ProcessorFacts& facts);
 
 // Returns the machine of the installed GPU, from the driver's facts. Doctor's measurements are used unless
-// `ignore_measured` is set. Errors: no device; a device that mkc has no target for; those of
-// machine_of_device.
+// `ignore_measured` is set. Errors: no device; a device that mkc has no target for; a file of measurements
+// that cannot be read; those of machine_of_device.
 Result<NativeMachine> native_machine(bool ignore_measured);
 
 // Returns the machine of a processor target. Measurements of this processor are used if there are some,
 // unless `ignore_measured` is set. Those of another processor, of other processors of the machine, or of
-// another version of mkc are left out, and `said` tells so. Errors: those of machine_of_processor, with the
-// file.
+// another version of mkc are left out, and `said` tells so. Errors: the file cannot be read; those of
+// machine_of_processor.
 Result<NativeMachine> processor_machine(const std::string& target, bool ignore_measured);
 
 // Returns the machine that --machine names, or that of the target where it names none. A file may be a

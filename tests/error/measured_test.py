@@ -45,7 +45,7 @@ class MeasuredTest(Command):
         if path is None:
             folder = self.cache / "devices"
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{self.processor['model']}-cpu{self.processor['processors']}.json"
+            path = folder / f"{self.processor['model']}-cpu{self.processor['processors'].replace(' ', '-')}.json"
         path.write_text(json.dumps(file))
         return path
 
@@ -70,6 +70,12 @@ class MeasuredTest(Command):
         self.assertEqual((kept["device"], kept["model"], kept["processors"]), (p["name"], p["model"], p["processors"]))
         for part in ("seen", "figures", "targets", "left_out"):
             self.assertEqual(kept[part], measured[part])
+        value = {key: figure["value"] for key, figure in measured["figures"].items()}
+        own, cache, memory = (value.get(key) for key in ("worker_l2_bytes_per_ns", "l2_bytes_per_ns", "stream_bytes_per_ns"))
+        speeds = [speed for speed in (memory, cache, own and own * p["threads"]) if speed]
+        self.assertEqual(speeds, sorted(speeds))
+        if measured["disturbed"]:
+            self.assertTrue(measured["left_out"])
         for row in measured["seen"]:
             self.assertTrue(0 < row["min"] <= row["median"] <= row["p90"] <= row["max"] and row["runs"] > 1, row)
         threads = [row["threads"] for row in measured["seen"] if row["what"] == "read, memory"]
@@ -108,15 +114,34 @@ class MeasuredTest(Command):
 
     def test_bad_files_are_errors(self):
         path = self.written()
-        hint = f"{str(path).replace(str(self.dir) + '/', '')} holds what mkc doctor measured: --ignore-measured leaves it out\n"
-        for text in ("{}", "", '{"figures": {}}'):
+        hint = "\n--ignore-measured leaves out this file of mkc doctor\n"
+        name = str(path).replace(str(self.dir) + "/", "")
+        refuses = lambda what: self.refuses(f"{name}: {what}{hint}", "simulate", *STEP)
+        for text in ("{}", '{"figures": {}}'):
             path.write_text(text)
-            self.refuses("measured figures: error: not a file of mkc doctor --measure\n" + hint, "simulate", *STEP)
+            refuses("measured figures: error: not a file of mkc doctor --measure")
+        path.write_text("")
+        refuses("error: is empty, expected what mkc doctor measured")
         self.written(figures={"task_ns": {"value": 1, "source": "made up"}})
-        self.refuses("measured figures: error: 'task_ns' is no figure that mkc doctor --measure measures\n" + hint, "simulate", *STEP)
+        refuses("measured figures: error: 'task_ns' is no figure that mkc doctor --measure measures")
         self.written(figures={"notify_ns": {"value": 0, "source": "made up"}})
-        self.refuses("measured figures: error: notify_ns must be a positive number, not 0\n" + hint, "simulate", *STEP)
+        refuses("measured figures: error: notify_ns must be a positive number, not 0")
+        path.unlink()
+        path.symlink_to(path)
+        refuses("error: cannot read: Too many levels of symbolic links")
+        path.unlink()
+        path.mkdir()
+        refuses("error: not a regular file")
         self.assertEqual(self.mkc("simulate", *STEP, "--ignore-measured")[0], 0)
+
+    def test_the_range_of_a_step_holds_its_value_at_each_measured_stream(self):
+        for stream in (14, 60):
+            figure = lambda value: {"value": value, "source": "made up", "range": [value * 0.9, value * 1.1]}
+            self.written(figures={"stream_bytes_per_ns": figure(stream), "l2_bytes_per_ns": figure(2 * stream),
+                                  "worker_l2_bytes_per_ns": figure(1.5 * stream), "worker_bytes_per_ns": figure(stream / 2)})
+            step = self.simulated()
+            self.assertTrue(step["us_range"][0] <= step["us"] <= step["us_range"][1], step["us_range"])
+            self.assertTrue(step["fraction_range"][0] <= step["fraction"] <= step["fraction_range"][1], step["fraction_range"])
 
     def test_a_file_of_another_machine_serves_as_machine(self):
         path = self.written(self.dir / "cpu.json", device="Some Other Processor", processors="0-63")
@@ -130,6 +155,18 @@ class MeasuredTest(Command):
     def test_an_output_needs_a_measurement_and_a_folder(self):
         self.refuses("mkc: error: --output requires --measure", "doctor", "-o", "cpu.json")
         self.refuses("none/cpu.json: error: cannot create", "doctor", "--measure", "-o", "none/cpu.json")
+
+    def test_a_cache_that_cannot_hold_the_measurement_is_refused_before_it(self):
+        (self.dir / "file").touch()
+        code, out, err = self.mkc("doctor", "--measure", MKC_CACHE=str(self.dir / "file"))
+        self.assertEqual((code, out), (1, b""))
+        self.assertIn("Not a directory", err)
+
+    def test_a_measurement_that_cannot_be_kept_is_printed(self):
+        code, out, err = self.mkc("doctor", "--measure", "-o", "/dev/full")
+        self.assertEqual((code, err), (1, "/dev/full: error: cannot write: No space left on device\n"))
+        self.assertIn(b"  read, memory ", out)
+        self.assertIn(b"\nNot kept: /dev/full: error: cannot write: No space left on device\n", out)
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)

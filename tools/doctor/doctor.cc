@@ -188,6 +188,8 @@ void add_doctor(CLI::App& app, Action& action) {
       if (!looked.ok()) return looked.error();
       const Findings& found = looked.value();
       (a->json ? print_findings_json : print_findings)(found);
+      if (!a->processor.output.empty() && !found.processor.not_kept.empty())
+        return Error{found.processor.not_kept};
       return found.found_gpu ? verdict(*found.found_gpu) : Status();
     };
   });

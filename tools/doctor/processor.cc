@@ -23,6 +23,7 @@ ordered_json rows_json(const ProcessorMeasurement& measured) {
                     {"threads", row.threads},
                     {"unit", row.unit},
                     {"min", row.spread.min},
+                    {"p10", row.spread.lower},
                     {"median", row.spread.median},
                     {"p90", row.spread.upper},
                     {"max", row.spread.max},
@@ -30,18 +31,40 @@ ordered_json rows_json(const ProcessorMeasurement& measured) {
   return rows;
 }
 
-// Writes the measurement to the file of the options, or to the one that processor_machine() reads.
-Status keep(ProcessorFindings& found, const std::string& output) {
-  const std::string path = output.empty() ? measured_path(found.facts) : output;
-  if (path.empty()) return {};
+// Returns the file of the options, or the one that processor_machine() reads, or "" where there is no cache.
+// Errors: the file cannot be written.
+Result<std::string> place_of(const mkrt::ProcessorFacts& facts, const std::string& output) {
+  const std::string path = output.empty() ? measured_path(facts) : output;
+  if (path.empty()) return path;
   if (output.empty()) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
+  if (Status s = mkrt::check_writable(path); !s.ok()) return s.error();
+  return path;
+}
+
+Status keep(ProcessorFindings& found, const std::string& path) {
+  if (path.empty()) return Error{"there is no cache, and -o names no file"};
   const std::string text = json_text(measured_file(found.facts, *found.measured), 1) + "\n";
   if (Status s = mkrt::write_file(path, std::as_bytes(std::span(text))); !s.ok()) return s;
   found.kept = path;
   return {};
+}
+
+std::string size_text(uint64_t bytes, int shift, const char* unit) {
+  return bytes == 0 ? "an unknown size" : fmt::format("{} {}", bytes >> shift, unit);
+}
+
+// Says which limits of a container are below what the machine has.
+std::vector<std::string> limits_of(const mkrt::ProcessorFacts& f) {
+  std::vector<std::string> said;
+  if (f.limits.memory_bytes != 0 && f.limits.memory_bytes == f.memory_bytes)
+    said.push_back(fmt::format("{} limits the memory to {} MB", f.limits.memory_file, f.memory_bytes >> 20));
+  if (f.threads < f.processors.size())
+    said.push_back(fmt::format("{} limits the processor time to {:.4g} processors", f.limits.processors_file,
+                               f.limits.processors));
+  return said;
 }
 
 std::string without_end(std::string text) {
@@ -63,13 +86,13 @@ Result<ProcessorFindings> look_at_processor(const ProcessorOptions& options) {
   ProcessorFindings found;
   found.facts = mkrt::ask_processor();
   if (options.measure) {
-    // A measurement takes half a minute, and is not made where it could not be kept.
-    if (!options.output.empty())
-      if (Status s = mkrt::check_writable(options.output); !s.ok()) return s.error();
+    // A measurement takes up to a minute, and is not made where it could not be kept.
+    const Result<std::string> place = place_of(found.facts, options.output);
+    if (!place.ok()) return place.error();
     Result<ProcessorMeasurement> measured = measure_processor(found.facts);
     if (!measured.ok()) return measured.error();
     found.measured = std::move(measured.value());
-    if (Status s = keep(found, options.output); !s.ok()) return s.error();
+    if (Status s = keep(found, place.value()); !s.ok()) found.not_kept = s.error().message;
   }
   if (found.facts.target.empty()) {
     found.machine = "no target: mkc's code needs AVX2, FMA and F16C";
@@ -86,9 +109,11 @@ void print_processor(const ProcessorFindings& found) {
   print_out("  instruction sets: {}; target: {}\n", fmt::join(f.supported, " "),
             f.target.empty() ? "none" : f.target);
   print_out("  mkc may use processors {}: {} threads on {} cores\n", mkrt::ranges_text(f.processors),
-            f.processors.size(), f.cores);
-  print_out("  {} MB of memory, {} KB of cache a core, {} MB of last-level cache\n", f.memory_bytes >> 20,
-            f.core_cache_bytes >> 10, f.last_cache_bytes >> 20);
+            f.threads, f.cores);
+  print_out("  {} of memory, {} of cache a core, {} of last-level cache\n",
+            size_text(f.memory_bytes, 20, "MB"), size_text(f.core_cache_bytes, 10, "KB"),
+            size_text(f.last_cache_bytes, 20, "MB"));
+  for (const std::string& limit : limits_of(f)) print_folded(4, "  {}\n", limit);
   print_folded(4, "  {}\n", found.machine);
   if (!found.measured) return;
   const ProcessorMeasurement& m = *found.measured;
@@ -99,8 +124,9 @@ void print_processor(const ProcessorFindings& found) {
               row.spread.min, row.spread.median, row.spread.upper, row.spread.max, row.unit);
   for (const auto& [key, why] : m.left_out.items())
     print_out("  {}: left out, {}\n", key, why.get<std::string>());
-  print_out("{}\n", found.kept.empty() ? "Not kept: there is no cache, and -o names no file"
-                                       : "Kept in " + found.kept);
+  if (m.disturbed)
+    print_out("Other work disturbs the measurement: an idle machine gives the figures that are left out\n");
+  print_out("{}\n", found.kept.empty() ? "Not kept: " + found.not_kept : "Kept in " + found.kept);
 }
 
 ordered_json processor_json(const ProcessorFindings& found) {
@@ -109,21 +135,20 @@ ordered_json processor_json(const ProcessorFindings& found) {
                    {"model", f.model},
                    {"instruction_sets", f.supported},
                    {"target", f.target},
-                   {"processors", mkrt::ranges_text(f.processors)},
-                   {"threads", f.processors.size()},
+                   {"processors", mkrt::processors_text(f)},
+                   {"threads", f.threads},
                    {"cores", f.cores},
                    {"memory_bytes", f.memory_bytes},
                    {"core_cache_bytes", f.core_cache_bytes},
                    {"last_cache_bytes", f.last_cache_bytes},
+                   {"limits", limits_of(f)},
                    {"machine", found.machine}};
   if (!found.measured) return out;
   const ProcessorMeasurement& m = *found.measured;
-  out["measured"] = {{"seconds", m.seconds},
-                     {"seen", rows_json(m)},
-                     {"figures", m.figures},
-                     {"targets", m.targets},
-                     {"left_out", m.left_out}};
+  out["measured"] = {{"seconds", m.seconds}, {"seen", rows_json(m)},   {"figures", m.figures},
+                     {"targets", m.targets}, {"left_out", m.left_out}, {"disturbed", m.disturbed}};
   out["measured_file"] = found.kept;
+  if (!found.not_kept.empty()) out["not_kept"] = found.not_kept;
   return out;
 }
 

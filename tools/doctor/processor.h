@@ -12,8 +12,9 @@ namespace mkc {
 struct ProcessorFindings {
   mkrt::ProcessorFacts facts;
   std::optional<ProcessorMeasurement> measured;
-  std::string kept;     // file of the measurement; "": there is no cache
-  std::string machine;  // where the machine description comes from, or the error
+  std::string kept;      // file of the measurement, or ""
+  std::string not_kept;  // why there is no such file
+  std::string machine;   // where the machine description comes from, or the error
 };
 
 struct ProcessorOptions {
@@ -22,7 +23,7 @@ struct ProcessorOptions {
 };
 
 // Looks at the processor, and measures it if asked to. Errors: those of measure_processor; a file that cannot
-// be written.
+// be written, which is found before the measurement.
 Result<ProcessorFindings> look_at_processor(const ProcessorOptions& options);
 
 // Returns the file of a measurement (docs/machines.md).

@@ -8,6 +8,7 @@
 #include "codegen/processor_loops.h"
 #include "runtime/device/processor.h"
 #include "tools/doctor/measure.h"
+#include "tools/doctor/plausible.h"
 #include "tools/doctor/processor_bench.h"
 #include "tools/doctor/processor_loop_rates.h"
 #include "tools/seconds.h"
@@ -35,14 +36,15 @@ class Measurer {
         source_(fmt::format("measured by mkc doctor on {}, {}", facts.name, today())) {}
 
   ProcessorMeasurement measure() {
-    count("workers", all_, "processors that mkc may use");
-    if (facts_.memory_bytes != 0) count("memory_bytes", facts_.memory_bytes, "memory of the machine");
+    count("workers", all_, "threads that mkc may use");
+    if (facts_.memory_bytes != 0) count("memory_bytes", facts_.memory_bytes, "memory that mkc may use");
     read_memory();
     read_caches();
     signal();
     multiply_add(false, "f32");
     multiply_add(true, "bf16");
     for (const std::string& target : mkrt::processor_targets()) loops_of(target);
+    leave_out_disordered(m_, all_);
     return std::move(m_);
   }
 
@@ -53,11 +55,20 @@ class Measurer {
   void count(const char* key, uint64_t value, const char* what) {
     m_.figures[key] = {{"value", value}, {"source", fmt::format("{}: {}", source_, what)}};
   }
-  // Keeps the median. The range of a time ends at the 90th percentile, because other work interrupts some.
-  void figure(const char* key, const Spread& s, double high, const std::string& what) {
+  // Keeps the median, unless the runs differ too much. Other work interrupts some runs: the range of a rate
+  // begins at the 10th percentile, and that of a time ends at the 90th.
+  void rate(const char* key, const Spread& s, const std::string& what) {
+    figure(key, s, {s.lower, s.max}, what, rate_fault(s));
+  }
+  void time(const char* key, const Spread& s, const std::string& what) {
+    figure(key, s, {s.min, s.upper}, what, time_fault(s));
+  }
+  void figure(const char* key, const Spread& s, std::pair<double, double> range, const std::string& what,
+              const std::string& fault) {
+    if (!fault.empty()) return leave_out_disturbed(m_, key, fault);
     m_.figures[key] = {{"value", to_four_digits(s.median)},
                        {"source", fmt::format("{}: {}", source_, what)},
-                       {"range", {to_four_digits(s.min), to_four_digits(high)}}};
+                       {"range", {to_four_digits(range.first), to_four_digits(range.second)}}};
   }
 
   Spread read(uint32_t threads, uint64_t bytes_of_thread) {
@@ -67,7 +78,7 @@ class Measurer {
     });
   }
   static Spread times(Spread s, double by) {
-    s.min *= by, s.median *= by, s.upper *= by, s.max *= by;
+    s.min *= by, s.lower *= by, s.median *= by, s.upper *= by, s.max *= by;
     return s;
   }
 
@@ -83,8 +94,8 @@ class Measurer {
       row("read, memory", threads, "GB/s", s);
       peak = std::max(peak, s.max);
       const std::string what = fmt::format("{} MB read by {} threads", bench_.bytes() >> 20, threads);
-      if (threads == 1 && fault.empty()) figure("worker_bytes_per_ns", s, s.max, what);
-      if (threads == all_ && fault.empty()) figure("stream_bytes_per_ns", s, s.max, what);
+      if (threads == 1 && fault.empty()) rate("worker_bytes_per_ns", s, what);
+      if (threads == all_ && fault.empty()) rate("stream_bytes_per_ns", s, what);
       if (threads == all_) break;
     }
     const Spread load = bench_.latency(bench_.bytes());
@@ -92,7 +103,7 @@ class Measurer {
     if (fault.empty()) {
       m_.figures["peak_bytes_per_ns"] = {{"value", to_four_digits(peak)},
                                          {"source", source_ + ": best read of memory"}};
-      figure("load_ns", load, load.upper, "dependent loads from random lines of memory");
+      time("load_ns", load, "dependent loads from random lines of memory");
     } else {
       for (const char* key : {"worker_bytes_per_ns", "stream_bytes_per_ns", "peak_bytes_per_ns", "load_ns"})
         m_.left_out[key] = fault;
@@ -107,7 +118,7 @@ class Measurer {
     } else {
       const Spread s = read(all_, own);
       row("read, a core's cache", all_, "GB/s a thread", s);
-      figure("worker_l2_bytes_per_ns", s, s.max, fmt::format("{} KB read by each thread", own >> 10));
+      rate("worker_l2_bytes_per_ns", s, fmt::format("{} KB read by each thread", own >> 10));
     }
     if (last <= 2 * facts_.core_cache_bytes || last * all_ > bench_.bytes()) {
       for (const char* key : {"l2_bytes", "l2_bytes_per_ns", "l2_ns"})
@@ -118,10 +129,8 @@ class Measurer {
     row("read, last-level cache", all_, "GB/s", s);
     row("load, last-level cache", 1, "ns", load);
     count("l2_bytes", facts_.last_cache_bytes, "last-level caches");
-    m_.figures["l2_bytes_per_ns"] = {
-        {"value", to_four_digits(s.median)},
-        {"source", fmt::format("{}: {} KB read by each thread", source_, last >> 10)}};
-    figure("l2_ns", load, load.upper, "dependent loads from random lines");
+    rate("l2_bytes_per_ns", s, fmt::format("{} KB read by each thread", last >> 10));
+    time("l2_ns", load, "dependent loads from random lines");
   }
 
   void signal() {
@@ -135,7 +144,7 @@ class Measurer {
       m_.left_out["notify_ns"] =
           fmt::format("{:.0f} ns, expected {} to {}", s.median, kMinSignal, kMaxSignal);
     else
-      figure("notify_ns", s, s.upper, "half of a round trip of two counters");
+      figure("notify_ns", s, {s.min, s.upper}, "half of a round trip of two counters", signal_fault(s));
   }
 
   void multiply_add(bool bf16, const char* arithmetic) {
@@ -150,11 +159,25 @@ class Measurer {
 
   using Tokens = ProcessorLoops::Tokens;
 
+  // Keeps the first fault of a table.
+  static void note_fault(std::string& fault, const std::string& what, const Spread& s) {
+    if (const std::string why = rate_fault(s, "G/s"); fault.empty() && !why.empty())
+      fault = what + ": " + why;
+  }
+  // A table is kept whole or not at all, because its rates are compared with each other.
+  void table(const std::string& target, const char* key, const ordered_json& value, const std::string& source,
+             const std::string& fault) {
+    if (!m_.targets.contains(target)) m_.targets[target] = ordered_json::object();
+    if (!fault.empty()) return leave_out_disturbed(m_, fmt::format("{} of {}", key, target), fault);
+    m_.targets[target][key] = {{"value", value}, {"source", source}};
+  }
+
   // Measures products and attention on all threads at once.
   void loops_of(const std::string& target) {
     const ProcessorLoops& loops = *processor_loops(target);
     for (const bool cached : {true, false}) {
       ordered_json product, attend;
+      std::string product_fault, attend_fault;
       const char* place = cached ? "cached" : "streamed";
       for (const mkrt::WeightType type : mkrt::kWeightTypes)
         for (const auto& [tokens, by] : {std::pair(Tokens::kOne, "one"), std::pair(Tokens::kGroup, "a group"),
@@ -167,6 +190,7 @@ class Measurer {
                             : streamed_product(bench_, loops, type, tokens);
           row("product " + what, all_, "G/s a thread", s);
           product[name].push_back(to_four_digits(s.median));
+          note_fault(product_fault, what, s);
           const bool group = tokens == Tokens::kGroup;
           // Caches have no groups, and attention has no form of many rows.
           if (mkrt::weight_format(type).grouped() || tokens == Tokens::kMany) continue;
@@ -174,13 +198,12 @@ class Measurer {
                      : streamed_attention(bench_, loops, type, group);
           row("attention " + what, all_, "G/s a thread", s);
           attend[name].push_back(to_four_digits(s.median));
+          note_fault(attend_fault, what, s);
         }
       const std::string source = fmt::format("{}: multiply-adds of a thread, operands {}", source_,
                                              cached ? "in its core's cache" : "in memory");
-      m_.targets[target][cached ? "product_per_ns" : "product_stream_per_ns"] = {{"value", product},
-                                                                                 {"source", source}};
-      m_.targets[target][cached ? "attend_per_ns" : "attend_stream_per_ns"] = {{"value", attend},
-                                                                               {"source", source}};
+      table(target, cached ? "product_per_ns" : "product_stream_per_ns", product, source, product_fault);
+      table(target, cached ? "attend_per_ns" : "attend_stream_per_ns", attend, source, attend_fault);
     }
   }
 

@@ -12,7 +12,7 @@ namespace mkc {
 
 // A Spread is what several runs gave.
 struct Spread {
-  double min = 0, median = 0, upper = 0, max = 0;  // upper: the 90th percentile
+  double min = 0, lower = 0, median = 0, upper = 0, max = 0;  // lower, upper: 10th and 90th percentile
   uint32_t runs = 0;
 };
 Spread spread_of(std::vector<double> samples);  // requires one or more
@@ -32,6 +32,7 @@ struct ProcessorMeasurement {
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
   nlohmann::ordered_json targets = nlohmann::ordered_json::object();
   nlohmann::ordered_json left_out = nlohmann::ordered_json::object();  // reasons, by key
+  bool disturbed = false;  // other work on this machine is the likely cause of a left-out figure
   double seconds = 0;
 };
 

@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "tools/doctor/bodies.h"
 #include "tools/doctor/body_family.h"
 #include "tools/doctor/body_model.h"
 #include "tools/doctor/gpu_notes.h"
+#include "tools/native.h"
 
 namespace mkc {
 namespace {
@@ -45,6 +47,26 @@ std::string config_of_body(const char* body) {
 }
 
 }  // namespace
+
+TEST_CASE("a file of measurements has a short name for any list of processors") {
+  REQUIRE(setenv("MKC_CACHE", "/cache", 1) == 0);
+  mkrt::ProcessorFacts facts;
+  facts.model = "AuthenticAMD-25-17-1";
+  facts.processors = {0, 1, 2, 3};
+  facts.threads = 4;
+  CHECK(measured_path(facts) == "/cache/devices/AuthenticAMD-25-17-1-cpu0-3.json");
+  facts.threads = 2;
+  CHECK(measured_path(facts) == "/cache/devices/AuthenticAMD-25-17-1-cpu0-3-by-2-threads.json");
+  facts.processors.clear();
+  for (int cpu = 0; cpu < 512; cpu += 2) facts.processors.push_back(cpu);
+  facts.threads = 256;
+  const std::string even = measured_path(facts);
+  CHECK(even.size() < 100);
+  facts.processors.back() = 511;
+  CHECK(measured_path(facts).size() == even.size());
+  CHECK(measured_path(facts) != even);
+  REQUIRE(unsetenv("MKC_CACHE") == 0);
+}
 
 TEST_CASE("rows with large errors are named, and rows with numbers that are none") {
   CHECK(compare({1, 2, 3, 4, 4, 3, 2, 1}, {0}) == "");

@@ -1,0 +1,81 @@
+// A measurement of the processor leaves out what other work spoiled.
+#include "tools/doctor/plausible.h"
+
+#include <doctest/doctest.h>
+
+namespace mkc {
+namespace {
+
+Spread runs(double lower, double median, double upper, double max) {
+  return {lower, lower, median, upper, max, 11};
+}
+
+ProcessorMeasurement measured(double own, double cache, double memory, double one) {
+  ProcessorMeasurement m;
+  m.figures["worker_l2_bytes_per_ns"] = {{"value", own}};
+  m.figures["l2_bytes_per_ns"] = {{"value", cache}};
+  m.figures["stream_bytes_per_ns"] = {{"value", memory}};
+  m.figures["worker_bytes_per_ns"] = {{"value", one}};
+  return m;
+}
+
+std::string left_out(const ProcessorMeasurement& m) {
+  std::string keys;
+  for (const auto& [key, why] : m.left_out.items()) keys += (keys.empty() ? "" : " ") + key;
+  return keys;
+}
+
+TEST_CASE("runs that differ too much are named with the ratio that is expected") {
+  CHECK(rate_fault(runs(13, 14, 15, 16)) == "");
+  CHECK(rate_fault(runs(13, 14, 30, 41)) ==
+        "14 GB/s in the median and 41 at best, expected a ratio of 2 at most");
+  CHECK(rate_fault(runs(1, 14, 15, 16), "G/s") ==
+        "1 G/s at the 10th percentile and 14 in the median, expected a ratio of 4 at most");
+  Spread interrupted = runs(13, 14, 15, 16);
+  interrupted.min = 0.1;
+  CHECK(rate_fault(interrupted) == "");
+  CHECK(time_fault(runs(90, 100, 150, 9000)) == "");
+  CHECK(time_fault(runs(40, 100, 150, 200)) ==
+        "100 ns in the median and 40 at best, expected a ratio of 2 at most");
+  CHECK(time_fault(runs(90, 100, 500, 900)) ==
+        "500 ns at the 90th percentile and 100 in the median, expected a ratio of 4 at most");
+  CHECK(signal_fault(runs(10, 100, 700, 90000)) == "");
+  CHECK(signal_fault(runs(10, 100, 900, 90000)) ==
+        "900 ns at the 90th percentile and 100 in the median, expected a ratio of 8 at most");
+}
+
+TEST_CASE("caches that are slower than memory are left out as the work of others") {
+  ProcessorMeasurement m = measured(100, 60, 20, 15);
+  leave_out_disordered(m, 2);
+  CHECK(left_out(m) == "");
+  CHECK_FALSE(m.disturbed);
+
+  m = measured(0.065, 2.05, 14, 12);
+  leave_out_disordered(m, 2);
+  CHECK(left_out(m) == "l2_bytes_per_ns worker_l2_bytes_per_ns");
+  CHECK(m.left_out["l2_bytes_per_ns"] ==
+        "2.05 GB/s, expected at least the 14 of memory, read by all threads");
+  CHECK(m.left_out["worker_l2_bytes_per_ns"] ==
+        "0.13 GB/s, expected at least the 14 of memory, read by all threads");
+  CHECK(m.figures.size() == 2);
+  CHECK(m.disturbed);
+}
+
+TEST_CASE("all threads read at least as fast as one, and a cache answers at least as fast as memory") {
+  ProcessorMeasurement m = measured(100, 60, 10, 15);
+  m.figures["l2_ns"] = {{"value", 130}};
+  m.figures["load_ns"] = {{"value", 120}};
+  leave_out_disordered(m, 2);
+  CHECK(left_out(m) == "stream_bytes_per_ns l2_ns");
+  CHECK(m.left_out["l2_ns"] == "130 ns, expected at most the 120 of memory");
+}
+
+TEST_CASE("figures that were not measured bound no others") {
+  ProcessorMeasurement m;
+  m.figures["worker_l2_bytes_per_ns"] = {{"value", 3}};
+  leave_out_disordered(m, 1);
+  CHECK(left_out(m) == "");
+}
+
+}  // namespace
+}  // namespace mkc
