@@ -11,9 +11,14 @@ install(EXPORT mkrt NAMESPACE mkrt:: FILE mkrtConfig.cmake DESTINATION ${CMAKE_I
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/mkrtConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/mkrtConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mkrt)
-configure_file(${CMAKE_SOURCE_DIR}/cmake/mkrt.pc.in ${CMAKE_BINARY_DIR}/mkrt.pc @ONLY)
+# Debian's Python searches this folder below /usr. Elsewhere PYTHONPATH names it (docs/integrations.md).
+set(MKC_PYTHON_DIR lib/python3/dist-packages CACHE STRING "folder of Python's package, below the prefix or absolute")
+include(${CMAKE_CURRENT_LIST_DIR}/installed_files.cmake)
 install(FILES ${CMAKE_BINARY_DIR}/mkrt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/runtime/python/mkc DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/runtime/python/mkc DESTINATION ${MKC_PYTHON_DIR} PATTERN __pycache__ EXCLUDE)
+install(FILES ${CMAKE_BINARY_DIR}/_installed.py DESTINATION ${MKC_PYTHON_DIR}/mkc/mkrt)
+# libmkc has the emulator and tokenizers of Python's package. An installation without it says what needs it.
+install(TARGETS mkc_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
 # The component python is what a wheel has beside the package's modules (pyproject.toml).
 foreach(library mkrt mkc)
   install(FILES $<TARGET_FILE:${library}_shared> DESTINATION . RENAME lib${library}.so COMPONENT python EXCLUDE_FROM_ALL)

@@ -369,6 +369,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, kMaxCount))
       ->delimiter(',');
   add_manual(app);
+  app.set_version_flag("--version", "mkrun " MKC_VERSION);
   app.footer("exits with 0, or with 1 for an error");
   try {
     mkc::parse_arguments(app, argc, argv);

@@ -3,10 +3,14 @@ import os
 import sys
 
 from ._native import path_of
+from .errors import Error
 
 
 def main() -> None:
-    program = str(path_of("mkc"))
+    try:
+        program = str(path_of("mkc"))
+    except Error as e:
+        sys.exit(f"mkc: {e}")
     os.execv(program, [program, *sys.argv[1:]])
 
 

@@ -1,4 +1,4 @@
-"""The libraries and the compiler inside the package, or in the folder that MKC_NATIVE names."""
+"""The libraries and the compiler: in the folder that MKC_NATIVE names, inside the package, or where CMake installed them."""
 from __future__ import annotations
 
 import ctypes
@@ -12,6 +12,7 @@ from typing import Sequence
 from . import mkrt
 from ._version import VERSION
 from .errors import CompileError, Error, VersionError
+from .mkrt._library import installed_folders
 
 BUG = 70  # exit code of the command for a bug of mkc
 
@@ -38,11 +39,15 @@ _SIGNATURES = {
 
 def path_of(name: str) -> Path:
     """Returns the path of a native file. Errors: the file is missing."""
-    folder = Path(os.environ.get("MKC_NATIVE") or Path(__file__).resolve().parent)
-    path = folder / name
-    if not path.exists():
-        raise Error(f"{path}: error: is missing, expected a native file of the wheel; MKC_NATIVE names the folder of a build")
-    return path
+    package = Path(__file__).resolve().parent
+    named = os.environ.get("MKC_NATIVE")
+    folders = [Path(named), Path(named).parent / "bin"] if named else [package, *installed_folders()]
+    found = [folder / name for folder in folders if (folder / name).is_file()]
+    if not found:
+        whole = "libmkc.so is there once its target mkc_shared is built and installed" if name == "libmkc.so" else "a wheel has it"
+        raise Error(f"{folders[0] / name}: error: is missing, also in {', '.join(map(str, folders[1:])) or 'no other folder'}; "
+                    f"{whole}; MKC_NATIVE names the folder of a build")
+    return found[0]
 
 
 @functools.cache

@@ -6,7 +6,7 @@ says what calls do.
             print(token)
 
 An artefact is a cubin for a GPU, or a shared object for a processor, which mkrt.Device.processor() opens.
-Needs libmkrt.so in this folder or beside it, where the loader looks, or at MKRT_LIBRARY; numpy for logits. Failures are mkrt.Error.
+Needs libmkrt.so in this folder or beside it, where CMake installed it or the loader looks, or at MKRT_LIBRARY; numpy for logits. Failures are mkrt.Error.
 """
 import os
 from ctypes import c_int32, c_uint64, c_void_p

@@ -211,9 +211,20 @@ class NotFiniteError(Error):
         self.tokens = list(tokens)
 
 
+def installed_folders():
+    """Returns the folders of libraries and programs where CMake installed the package, and none elsewhere."""
+    try:
+        from . import _installed
+    except ImportError:
+        return []
+    folder = Path(__file__).resolve().parent
+    return [(folder / at).resolve() for at in (_installed.LIBRARIES, _installed.PROGRAMS)]
+
+
 def _load(path):
     folder = Path(__file__).resolve().parent
-    found = [at for at in (folder / "libmkrt.so", folder.parent / "libmkrt.so") if at.exists()]
+    found = [at for at in (folder / "libmkrt.so", folder.parent / "libmkrt.so",
+                           *(at / "libmkrt.so.0" for at in installed_folders())) if at.exists()]
     path = path or os.environ.get("MKRT_LIBRARY") or (found or ["libmkrt.so.0"])[0]
     try:
         library = ctypes.CDLL(str(path))

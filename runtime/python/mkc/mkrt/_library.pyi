@@ -1,11 +1,14 @@
 # Types of _library.
 import ctypes
 import enum
+from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 NHD: int
 HND: int
 PACKED: int
+
+def installed_folders() -> list[Path]: ...
 
 class _Sized(ctypes.Structure):
     def __init__(self, **fields: Any) -> None: ...
