@@ -7,6 +7,7 @@
 
 #include <system_error>
 
+#include "runtime/device/container_limits.h"
 #include "runtime/device/processor.h"
 
 namespace mkrt {
@@ -70,7 +71,10 @@ class Bound {
 Crew::Crew(uint32_t threads) : process_(getpid()), processors_(usable_processors()) {
   const bool enough = processors_.size() >= threads;
   polls_ = enough ? kPolls : 1;
-  if (!enough || threads == 1) processors_.clear();
+  // Containers share processors by time: threads bound to the first processors of several would meet there.
+  const auto usable = static_cast<uint32_t>(processors_.size());
+  const bool shared = threads_within(usable, container_limits()) < usable;
+  if (!enough || shared || threads == 1) processors_.clear();
   threads_.reserve(threads);
   try {
     for (uint32_t i = 1; i < threads; ++i)

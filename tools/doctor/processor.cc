@@ -56,8 +56,20 @@ std::string size_text(uint64_t bytes, int shift, const char* unit) {
   return bytes == 0 ? "an unknown size" : fmt::format("{} {}", bytes >> shift, unit);
 }
 
-// Says which limits of a container are below what the machine has.
-std::vector<std::string> limits_of(const mkrt::ProcessorFacts& f) {
+std::string without_end(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::string sizes_text(const mkrt::ProcessorFacts& f) {
+  return fmt::format("{} of memory, {} of cache a core, {} of last-level cache",
+                     size_text(f.memory_bytes, 20, "MB"), size_text(f.core_cache_bytes, 10, "KB"),
+                     size_text(f.last_cache_bytes, 20, "MB"));
+}
+
+std::vector<std::string> limits_text(const mkrt::ProcessorFacts& f) {
   std::vector<std::string> said;
   if (f.limits.memory_bytes != 0 && f.limits.memory_bytes == f.memory_bytes)
     said.push_back(fmt::format("{} limits the memory to {} MB", f.limits.memory_file, f.memory_bytes >> 20));
@@ -66,13 +78,6 @@ std::vector<std::string> limits_of(const mkrt::ProcessorFacts& f) {
                                f.limits.processors));
   return said;
 }
-
-std::string without_end(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-}  // namespace
 
 ordered_json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured) {
   const MeasuredOn here = this_processor(facts);
@@ -110,10 +115,8 @@ void print_processor(const ProcessorFindings& found) {
             f.target.empty() ? "none" : f.target);
   print_out("  mkc may use processors {}: {} threads on {} cores\n", mkrt::ranges_text(f.processors),
             f.threads, f.cores);
-  print_out("  {} of memory, {} of cache a core, {} of last-level cache\n",
-            size_text(f.memory_bytes, 20, "MB"), size_text(f.core_cache_bytes, 10, "KB"),
-            size_text(f.last_cache_bytes, 20, "MB"));
-  for (const std::string& limit : limits_of(f)) print_folded(4, "  {}\n", limit);
+  print_out("  {}\n", sizes_text(f));
+  for (const std::string& limit : limits_text(f)) print_folded(4, "  {}\n", limit);
   print_folded(4, "  {}\n", found.machine);
   if (!found.measured) return;
   const ProcessorMeasurement& m = *found.measured;
@@ -141,7 +144,7 @@ ordered_json processor_json(const ProcessorFindings& found) {
                    {"memory_bytes", f.memory_bytes},
                    {"core_cache_bytes", f.core_cache_bytes},
                    {"last_cache_bytes", f.last_cache_bytes},
-                   {"limits", limits_of(f)},
+                   {"limits", limits_text(f)},
                    {"machine", found.machine}};
   if (!found.measured) return out;
   const ProcessorMeasurement& m = *found.measured;

@@ -29,6 +29,11 @@ Result<ProcessorFindings> look_at_processor(const ProcessorOptions& options);
 // Returns the file of a measurement (docs/machines.md).
 nlohmann::ordered_json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured);
 
+// Returns the sizes of memory and caches, as people read them.
+std::string sizes_text(const mkrt::ProcessorFacts& facts);
+// Returns the limits of a container that are below what the machine has, each with its file.
+std::vector<std::string> limits_text(const mkrt::ProcessorFacts& facts);
+
 void print_processor(const ProcessorFindings& found);
 nlohmann::ordered_json processor_json(const ProcessorFindings& found);
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tools/doctor/processor.h"
+
 namespace mkc {
 namespace {
 
@@ -67,7 +69,28 @@ TEST_CASE("all threads read at least as fast as one, and a cache answers at leas
   m.figures["load_ns"] = {{"value", 120}};
   leave_out_disordered(m, 2);
   CHECK(left_out(m) == "stream_bytes_per_ns l2_ns");
+  CHECK(m.left_out["stream_bytes_per_ns"] ==
+        "10 GB/s, expected at least the 12 of one thread that reads memory, less a fifth");
   CHECK(m.left_out["l2_ns"] == "130 ns, expected at most the 120 of memory");
+}
+
+TEST_CASE("unknown sizes are no sizes of 0, and limits of a container are named with their files") {
+  mkrt::ProcessorFacts facts;
+  facts.memory_bytes = uint64_t{512} << 20;
+  CHECK(sizes_text(facts) ==
+        "512 MB of memory, an unknown size of cache a core, an unknown size of last-level cache");
+  facts.core_cache_bytes = 1 << 20, facts.last_cache_bytes = 32 << 20;
+  CHECK(sizes_text(facts) == "512 MB of memory, 1024 KB of cache a core, 32 MB of last-level cache");
+  facts.processors = {0, 1, 2, 3};
+  facts.threads = 4;
+  CHECK(limits_text(facts).empty());
+  facts.threads = 2;
+  facts.limits = {facts.memory_bytes, "/sys/fs/cgroup/memory.max", 1.5, "/sys/fs/cgroup/cpu.max"};
+  CHECK(limits_text(facts) ==
+        std::vector<std::string>{"/sys/fs/cgroup/memory.max limits the memory to 512 MB",
+                                 "/sys/fs/cgroup/cpu.max limits the processor time to 1.5 processors"});
+  facts.limits.memory_bytes *= 2;  // above what the machine has
+  CHECK(limits_text(facts).size() == 1);
 }
 
 TEST_CASE("figures that were not measured bound no others") {
