@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "tools/serve/lower_case.h"
 
 namespace mkc {
 namespace {
@@ -19,10 +19,7 @@ std::string host_name_of(std::string_view header) {
   const bool has_port = colon != header.npos &&
                         header.find_first_not_of("0123456789", colon + 1) == header.npos &&
                         (header.find(']') == header.npos || header.find(']') < colon);
-  std::string host(has_port ? header.substr(0, colon) : header);
-  std::ranges::transform(host, host.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return host;
+  return lower_case(std::string(has_port ? header.substr(0, colon) : header));
 }
 
 bool is_own_host(std::string_view header, const AllowedOrigins& origins) {

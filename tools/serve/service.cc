@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tools/serve/hosts.h"
+#include "tools/serve/lower_case.h"
 #include "tools/serve/model_object.h"
 #include "tools/serve/preflight.h"
 #include "tools/serve/replies.h"
@@ -25,11 +26,6 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   for (size_t i = 0; i < a.size(); ++i)
     differ |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
   return differ == 0;
-}
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 bool is_json(const std::string& content_type) {
