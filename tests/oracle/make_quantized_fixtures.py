@@ -333,8 +333,9 @@ def check_against_tools(folder, weights):
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, quantization_config=configs[method](dequantize=True))
     worst = 0
     for name, weight in model.named_parameters():
-        worst = max(worst, abs(weight.to(torch.float64).detach().numpy() - weights[name]).max() / abs(weights[name]).max())
-    assert worst < 2 ** -8, (folder, worst)  # some unpack to bf16
+        error = abs(weight.to(torch.float64).detach().numpy() - weights[name]).max() / abs(weights[name]).max()
+        assert error < 2 ** -8, (folder, name, error)  # some unpack to bf16; NaN is refused, too
+        worst = max(worst, error)
     return f"transformers' weights within {worst:.1e}"
 
 

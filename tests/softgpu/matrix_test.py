@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from software_gpu import ROOT, environment, require_assembler
+from software_gpu import ROOT, distance, environment, require_assembler
 from softgpu_test import rows_of_npy
 
 sys.path.insert(0, str(ROOT / "tools" / "gpu"))
@@ -79,7 +79,7 @@ def run(case, build, folder):
         return f"tokens {results[0]['new_ids']}, the emulator's are {results[1]['new_ids']}"
     if logits:
         rows = [rows_of_npy(folder / f"{device}.npy") for device in ("cuda", "emulator")]
-        worst = max(abs(a - b) for a, b in zip(*rows))
+        worst = distance(*rows)
         if len(rows[0]) != len(rows[1]) or not worst <= TOLERANCE:
             return f"{len(rows[0])} logits differ from the emulator's {len(rows[1])} by {worst}"
     return None

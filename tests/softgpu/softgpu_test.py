@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from software_gpu import ROOT, environment, require_assembler
+from software_gpu import ROOT, distance, environment, require_assembler
 
 
 # Greatest share of shared memory's wavefronts. Conflicts in product sums alone once cost 0.14.
@@ -65,7 +65,7 @@ class Case:
         found, logits, said = self.run("cuda", new_tokens, env)
         excess = excess_wavefronts(banks)
         wanted, reference, _ = self.run("emulator", new_tokens, environment(self.build, gpu=False))
-        worst = max(abs(a - b) for a, b in zip(logits, reference))
+        worst = distance(logits, reference)
         speed = next((line for line in said.splitlines() if "million" in line), "")
         print(f"{self.name} {settings}: logits within {worst:.3g}, {excess:.1%} of wavefronts are bank conflicts, {time.monotonic() - since:.1f} s; {speed}", flush=True)
         if "software GPU" not in found["device"]:

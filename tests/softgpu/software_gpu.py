@@ -1,4 +1,5 @@
 """Environment in which programs find the software GPU, and the assembler that it needs."""
+import math
 import os
 import subprocess
 import sys
@@ -16,6 +17,15 @@ def environment(build, gpu=True, **settings):
     return {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
             "MKC_ASSEMBLER": str(ASSEMBLER), "SOFTGPU_SMS": "4",
             "MKC_CACHE": f"{Path(build).resolve()}/tests/cache", **settings}
+
+
+def distance(found, expected):
+    """Returns the greatest distance of two elements. The distance is infinite where lengths differ, or where an
+    element is NaN, which max() may drop."""
+    distances = [abs(a - b) for a, b in zip(found, expected)]
+    if len(found) != len(expected) or not all(d == d for d in distances):
+        return math.inf
+    return max(distances, default=0.0)
 
 
 def require_assembler():

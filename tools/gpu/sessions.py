@@ -23,7 +23,9 @@ FEW = 5
 
 
 def error(row, wanted):
-    return float(((row - wanted) ** 2).sum() ** 0.5 / (wanted ** 2).sum() ** 0.5)
+    """The relative error of a row, or infinity where it is NaN, which max() may drop."""
+    found = float(((row - wanted) ** 2).sum() ** 0.5 / (wanted ** 2).sum() ** 0.5)
+    return found if found == found else float("inf")
 
 
 def every_step_size(session, ids, few=False):

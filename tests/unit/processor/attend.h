@@ -9,6 +9,7 @@
 #include "runtime/base/half.h"
 #include "tests/unit/processor/level/bf16_pairs.h"
 #include "tests/unit/processor/worker.h"
+#include "tests/unit/worse.h"
 
 namespace mk {
 
@@ -307,8 +308,8 @@ inline void check_cache(const Case& c, const Form& form, const Problem& p) {
         for (uint32_t i = 0; i < c.head_dim; ++i) {
           const double v = p.v[from + i], k_bound = form.key_error * std::abs(key[i]) + 1e-3 * form.k_scale,
                        v_bound = form.key_error * std::abs(v) + 1e-3 * form.v_scale;
-          worst = std::max(worst, std::abs(p.k_cache[request][to + i] - key[i]) / k_bound);
-          worst = std::max(worst, std::abs(p.v_cache[request][to + i] - v) / v_bound);
+          worst = mkc::test::worse(worst, std::abs(p.k_cache[request][to + i] - key[i]) / k_bound);
+          worst = mkc::test::worse(worst, std::abs(p.v_cache[request][to + i] - v) / v_bound);
         }
         CHECK(worst <= 1);
       }
