@@ -40,7 +40,7 @@ class Clock {
 using ClockRef = std::shared_ptr<const Clock>;  // null: nothing is known
 
 // SyncClock is a thread's knowledge of other agents, or the knowledge that a synchronisation object passes
-// on. `proxied` is the part that a proxy fence has made visible to bulk copies.
+// on. `proxied` is the part whose accesses of shared memory a proxy fence has made visible to bulk copies.
 struct SyncClock {
   ClockRef all;
   ClockRef proxied;

@@ -41,6 +41,7 @@ class Race {
   void fence_release(uint32_t agent);
   void release_fenced(uint32_t agent, SyncClock& object);
   void acquire(uint32_t agent, const SyncClock& object);
+  // Orders generic accesses of shared memory before asynchronous ones.
   void fence_proxy(uint32_t agent);
   // Returns the knowledge that releases to the counter at `p` passed on.
   SyncClock& counter(const uint32_t* p) { return counters_[p]; }
@@ -77,9 +78,10 @@ class Race {
   bool all_ordered(const Actor& actor, const Read& read) const;
   void synchronise_agents(const std::vector<uint32_t>& agents);
   void touch(const Actor& actor, const void* p, uint32_t bytes);
-  void check_write(const Actor& actor, const Cell& cell, uint32_t bytes, uintptr_t address);
+  void check_write(const Actor& actor, const Write& write, uint32_t bytes, uintptr_t address);
   void check_reads(const Actor& actor, const Cell& cell, uint32_t bytes, uintptr_t address);
   void remember_read(const Actor& actor, Cell& cell, uint32_t bytes);
+  bool is_proxied(const Actor& actor, AgentEpoch write, uintptr_t address) const;
   AgentEpoch begin_copy(uint32_t agent, uint32_t issuer);
   RaceParty party(AgentEpoch epoch, uint32_t site) const;
   void report(RaceKind kind, const Actor& actor, AgentEpoch earlier, uint32_t earlier_site,

@@ -28,6 +28,35 @@ AgentEpoch first_of(const Read& read) {
   return {read.warp * kLanes + static_cast<uint32_t>(std::countr_zero(read.lanes)), read.clock};
 }
 
+Older& older_of(Cell& cell) {
+  if (cell.older == nullptr) cell.older = std::make_unique<Older>();
+  return *cell.older;
+}
+
+// Takes bytes from an earlier access. An access without bytes is none.
+template <class Earlier>
+void cut(Earlier& earlier, uint32_t bytes) {
+  earlier.bytes &= ~(bytes & kAllBytes);
+  if ((earlier.bytes & kAllBytes) == 0) earlier = {};
+}
+template <class Earlier>
+void cut(std::vector<Earlier>& all, uint32_t bytes) {
+  for (Earlier& earlier : all) cut(earlier, bytes);
+  std::erase_if(all, [](const Earlier& earlier) { return earlier.bytes == 0; });
+}
+
+// Forgets accesses of bytes that are written anew. Accesses of the cell's other bytes stay, and leave
+// Cell::write free.
+void keep_other_bytes(Cell& cell, uint32_t bytes) {
+  cut(cell.read, bytes);
+  cut(cell.write, bytes);
+  if (cell.older != nullptr) {
+    cut(cell.older->reads, bytes);
+    cut(cell.older->writes, bytes);
+  }
+  if (cell.write.bytes != 0) older_of(cell).writes.push_back(cell.write);
+}
+
 const char* kind_name(RaceKind kind) {
   switch (kind) {
     case RaceKind::kReadAfterWrite:
@@ -67,29 +96,40 @@ void Race::touch(const Actor& actor, const void* p, uint32_t bytes) {
     if (at < begin) mask &= ~((1u << (begin - at)) - 1);
     if (end - at < kCellBytes) mask &= ((1u << (end - at)) - 1) | kPlain;
     Cell& cell = shadow_.cell(at);
-    check_write(actor, cell, mask, at);
+    if (conflict(cell.write.bytes, mask)) check_write(actor, cell.write, mask, at);
+    if (cell.older != nullptr)
+      for (const Write& write : cell.older->writes) check_write(actor, write, mask, at);
     if (is_read(actor.kind)) {
       remember_read(actor, cell, mask);
     } else {
       check_reads(actor, cell, mask, at);
-      cell.write = actor.epoch;
-      cell.write_site = actor.site;
-      cell.write_bytes = mask;
-      cell.read = {};
-      if (cell.reads != nullptr) cell.reads->clear();
+      if (cell.older != nullptr || ((cell.write.bytes | cell.read.bytes) & ~mask & kAllBytes) != 0)
+        keep_other_bytes(cell, mask);
+      else
+        cell.read = {};
+      cell.write = {actor.epoch, actor.site, mask};
     }
   }
 }
 
-void Race::check_write(const Actor& actor, const Cell& cell, uint32_t bytes, uintptr_t address) {
-  if (cell.write.clock == 0 || !conflict(cell.write_bytes, bytes)) return;
-  if (!ordered(actor, cell.write)) {
+// Tells whether the async proxy sees a generic write that the actor knows of. mk_fence_proxy_async() is
+// fence.proxy.async.shared::cta: no fence shows it a write to global memory.
+bool Race::is_proxied(const Actor& actor, AgentEpoch write, uintptr_t address) const {
+  const Worker& worker = *launch_.workers[actor.knower / agents_per_worker_];
+  const bool shared = address - reinterpret_cast<uintptr_t>(worker.shared) < launch_.options.shared_bytes;
+  return shared && knows(known_[actor.knower].proxied, write);
+}
+
+void Race::check_write(const Actor& actor, const Write& write, uint32_t bytes, uintptr_t address) {
+  if (!conflict(write.bytes, bytes)) return;
+  if (!ordered(actor, write.epoch)) {
     const RaceKind kind = is_read(actor.kind) ? RaceKind::kReadAfterWrite : RaceKind::kWriteAfterWrite;
-    return report(kind, actor, cell.write, cell.write_site, address);
+    return report(kind, actor, write.epoch, write.site, address);
   }
-  const bool by_thread = cell.write.agent % agents_per_worker_ < threads_;
-  if (is_bulk(actor.kind) && by_thread && !knows(known_[actor.knower].proxied, cell.write))
-    report(RaceKind::kProxy, actor, cell.write, cell.write_site, address);
+  // Threads write by the generic proxy, and so do their 16-byte copies.
+  const bool generic = write.epoch.agent % agents_per_worker_ < 2 * threads_;
+  if (is_bulk(actor.kind) && generic && !is_proxied(actor, write.epoch, address))
+    report(RaceKind::kProxy, actor, write.epoch, write.site, address);
 }
 
 void Race::check_reads(const Actor& actor, const Cell& cell, uint32_t bytes, uintptr_t address) {
@@ -100,7 +140,7 @@ void Race::check_reads(const Actor& actor, const Cell& cell, uint32_t bytes, uin
     report(RaceKind::kWriteAfterRead, actor, first_of(unordered), read.site, address);
   };
   check(cell.read);
-  if (cell.reads != nullptr) std::for_each(cell.reads->begin(), cell.reads->end(), check);
+  if (cell.older != nullptr) std::ranges::for_each(cell.older->reads, check);
 }
 
 void Race::remember_read(const Actor& actor, Cell& cell, uint32_t bytes) {
@@ -111,17 +151,14 @@ void Race::remember_read(const Actor& actor, Cell& cell, uint32_t bytes) {
     return same;
   };
   if (joins(cell.read)) return;
-  if (cell.reads != nullptr && std::any_of(cell.reads->begin(), cell.reads->end(), joins)) return;
+  if (cell.older != nullptr && std::ranges::any_of(cell.older->reads, joins)) return;
   // The new read covers a read that is ordered before it: whatever is ordered after the new read is ordered
   // after both.
   const auto covered = [&](const Read& read) {
     return read.lanes == 0 || ((read.bytes & ~bytes) == 0 && all_ordered(actor, read));
   };
-  if (cell.reads != nullptr) std::erase_if(*cell.reads, covered);
-  if (!covered(cell.read)) {
-    if (cell.reads == nullptr) cell.reads = std::make_unique<std::vector<Read>>();
-    cell.reads->push_back(cell.read);
-  }
+  if (cell.older != nullptr) std::erase_if(cell.older->reads, covered);
+  if (!covered(cell.read)) older_of(cell).reads.push_back(cell.read);
   cell.read = {warp, actor.epoch.clock, lane, actor.site, bytes};
 }
 

@@ -24,13 +24,26 @@ struct Read {
 };
 constexpr uint32_t kPlain = 1u << kCellBytes;  // not by an atomic primitive
 
-struct Cell {
-  AgentEpoch write;  // clock 0: never written
-  uint32_t write_site = 0;
-  uint32_t write_bytes = 0;                  // like Read::bytes
-  Read read;                                 // the newest
-  std::unique_ptr<std::vector<Read>> reads;  // earlier reads that are not ordered before `read`
+// Write is the last write of some bytes of a cell.
+struct Write {
+  AgentEpoch epoch;
+  uint32_t site = 0;
+  uint32_t bytes = 0;  // like Read::bytes; 0: no write
 };
+
+// Older holds what a cell has no place for.
+struct Older {
+  std::vector<Write> writes;  // of other bytes than Cell::write
+  std::vector<Read> reads;    // not ordered before Cell::read
+};
+
+// The writes of a cell are of different bytes.
+struct Cell {
+  Write write;  // the newest
+  Read read;    // the newest
+  std::unique_ptr<Older> older;
+};
+static_assert(sizeof(Cell) == 48);
 
 class Shadow {
  public:
