@@ -1,8 +1,31 @@
 // A worker has named barriers (PTX ISA, barrier.cta). A thread has a position in worker and launch.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
+
+namespace mkrt::emulator {
+namespace {
+
+// Barriers are bar.sync, which is .aligned: all lanes of a warp execute it.
+void check_whole_warps(const NamedBarrier& barrier, uint32_t id) {
+  if (static_cast<uint32_t>(std::popcount(barrier.warps)) * kLanes == barrier.threads) return;
+  std::array<uint32_t, 32> lanes{};  // lanes that arrived, by warp
+  for (const Fiber* fiber : barrier.arrived) ++lanes[fiber->thread / kLanes];
+  const auto partial = std::ranges::find_if(lanes, [](uint32_t n) { return n % kLanes != 0; });
+  fail([&] {
+    return fmt::format(
+        "diverged: mk_barrier {} of {} threads: {} lanes of warp {} came to it, expected all {}", id,
+        barrier.threads, *partial, partial - lanes.begin(), kLanes);
+  });
+}
+
+}  // namespace
+}  // namespace mkrt::emulator
 
 using namespace mkrt::emulator;
 
@@ -38,13 +61,16 @@ void mk_barrier(uint32_t id, uint32_t threads) noexcept {
                          barrier.arrived.front()->thread, barrier.threads);
     });
   barrier.arrived.push_back(&fiber);
+  barrier.warps |= 1u << fiber.thread / kLanes;
   if (barrier.arrived.size() < threads) return suspend({Wait::Kind::kBarrier, nullptr, id});
+  check_whole_warps(barrier, id);
   ++worker.stats.barriers;
   if (worker.launch.race) worker.launch.race->synchronise(barrier.arrived);
   note_barrier(worker);
   barrier.arrived.pop_back();
   for (Fiber* other : barrier.arrived) wake(*other);
   barrier.arrived.clear();
+  barrier.warps = 0;
 }
 
 // Launches never overlap on the emulator.

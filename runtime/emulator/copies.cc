@@ -68,6 +68,12 @@ void issue(Worker& worker, Copy copy) {
 
 void arrive_async(Worker& worker, const AsyncArrival& arrival) {
   Mbarrier& bar = worker.mbarriers.all[arrival.mbarrier];
+  if (bar.pending == 0) {
+    return fail_worker(
+        worker, fmt::format("worker {} thread {}: the mbarrier at {} has had all {} arrivals of its phase "
+                            "already when the thread's copies arrive (mk_async_arrive)",
+                            worker.id, arrival.thread, describe_address(worker, bar.word), bar.arrivals));
+  }
   bar.copied_until = bar.phase + 1;
   if (worker.launch.race) worker.launch.race->complete(bar.arriving, arrival.epoch);
   arrive(worker, bar);
@@ -178,6 +184,12 @@ void mk_async_arrive(uint64_t* word) noexcept {
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
   Mbarrier& bar = find_mbarrier(worker, word);
+  if (bar.pending == kMaxArrivals)
+    fail([&] {
+      return fmt::format(
+          "mk_async_arrive: the mbarrier at {} waits for {} arrivals already, the most there are",
+          describe_address(worker, word), kMaxArrivals);
+    });
   ++bar.pending;
   AsyncArrival arrival{fiber.thread, bar.index, 0, {}};
   if (worker.launch.race) arrival.epoch = worker.launch.race->async_epoch(fiber.agent);

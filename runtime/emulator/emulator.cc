@@ -1,6 +1,9 @@
 #include "runtime/emulator/emulator.h"
 
+#include <fmt/format.h>
+
 #include <exception>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -33,12 +36,26 @@ Status check_options(const EmulatorOptions& options) {
   return {};
 }
 
+// Returns the error of a launch whose workers have no stacks. A stack and its guard are two maps of memory,
+// of which Linux gives a process vm.max_map_count.
+Error no_stacks(const Launch& launch, const Error& reason) {
+  const uint64_t maps = 2 * uint64_t{launch.options.threads_per_worker}, workers = launch.options.workers;
+  std::string limit = "unknown here";
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  return Error{fmt::format("the emulator has stacks for {} of {} workers: {}; {} workers of {} threads need "
+                           "{} maps of memory, and "
+                           "vm.max_map_count is {}",
+                           launch.workers.size(), workers, reason.message, workers,
+                           launch.options.threads_per_worker, workers * maps, limit),
+               reason.kind};
+}
+
 Status make_workers(Launch& launch) {
   for (uint32_t id = 0; id < launch.options.workers; ++id) {
     const uint32_t count = launch.options.threads_per_worker;
     emulator::StackPool* pool = launch.options.stacks;
     auto stacks = pool ? pool->take(count) : emulator::Stacks::map(count);
-    if (!stacks.ok()) return stacks.error();
+    if (!stacks.ok()) return no_stacks(launch, stacks.error());
     launch.workers.push_back(std::make_unique<Worker>(launch, id, std::move(stacks).value()));
   }
   return {};

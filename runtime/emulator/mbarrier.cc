@@ -9,7 +9,6 @@ namespace mkrt::emulator {
 namespace {
 
 constexpr uint64_t kTag = 0x6d62617272696572;  // plus the index: word of an intact mbarrier
-constexpr uint32_t kMaxArrivals = (1u << 20) - 1;
 
 void complete_phase_if_due(Worker& worker, Mbarrier& bar) {
   if (bar.pending != 0 || bar.missing_bytes != 0) return;
@@ -35,6 +34,10 @@ Mbarrier& use(Fiber& fiber, const uint64_t* word) {
   if (Race* race = fiber.worker->launch.race.get())
     race->access(fiber, word, sizeof *word, kSiteBarrier, Access::kAtomicRead);
   return bar;
+}
+
+void check_parity(const char* name, uint32_t parity) {
+  if (parity > 1) fail([&] { return fmt::format("{} for parity {}: must be 0 or 1", name, parity); });
 }
 
 void release(Fiber& fiber, Mbarrier& bar) {
@@ -65,6 +68,12 @@ void arrive(Worker& worker, Mbarrier& bar) {
 
 void complete_bytes(Worker& worker, Mbarrier& bar, uint32_t bytes) {
   bar.missing_bytes -= bytes;
+  if (bar.missing_bytes < -kMaxBytes) {
+    return fail_worker(
+        worker, fmt::format("worker {}: copies brought {} bytes more than the mbarrier at {} "
+                            "expects, the most that it counts is {}",
+                            worker.id, -bar.missing_bytes, describe_address(worker, bar.word), kMaxBytes));
+  }
   complete_phase_if_due(worker, bar);
 }
 
@@ -120,10 +129,17 @@ void mk_mbar_expect(uint64_t* word, uint32_t bytes) noexcept {
   Mbarrier& bar = use(fiber, word);
   release(fiber, bar);
   bar.missing_bytes += bytes;
+  if (bar.missing_bytes > kMaxBytes)
+    fail([&] {
+      return fmt::format(
+          "mk_mbar_expect of {} bytes: the mbarrier at {} then expects {}, and counts at most {}", bytes,
+          describe_address(*fiber.worker, word), bar.missing_bytes, kMaxBytes);
+    });
   arrive(*fiber.worker, bar);
 }
 
 bool mk_mbar_test(uint64_t* word, uint32_t parity) noexcept {
+  check_parity("mk_mbar_test", parity);
   return (use(self(), word).phase & 1) != parity;
 }
 
@@ -131,7 +147,7 @@ bool mk_mbar_try_wait(uint64_t* word, uint32_t parity) noexcept {
   Fiber& fiber = self();
   // The mbarrier is looked up again after the wait, because a newly made mbarrier moves the table.
   const auto passed = [&] { return (use(fiber, word).phase & 1) != parity; };
-  if (parity > 1) fail([&] { return fmt::format("mk_mbar_try_wait for parity {}: must be 0 or 1", parity); });
+  check_parity("mk_mbar_try_wait", parity);
   if (!passed()) {
     const bool first_try =
         fiber.wait.kind != Wait::Kind::kMbarrier || fiber.wait.object != word || fiber.wait.number != parity;

@@ -12,6 +12,10 @@ namespace mkrt::emulator {
 struct Fiber;
 struct Worker;
 
+// PTX ISA, mbarrier: counts of arrivals are at most 2^20 - 1, and those of bytes within that of zero.
+constexpr uint32_t kMaxArrivals = (1u << 20) - 1;
+constexpr int64_t kMaxBytes = (1 << 20) - 1;
+
 struct Mbarrier {
   uint64_t* word;  // in shared memory; holds a tag while the mbarrier exists
   uint32_t index;
@@ -36,7 +40,8 @@ struct MbarrierTable {
 
 // Returns the live mbarrier at `word`. Fails the launch if there is none or its word was overwritten.
 Mbarrier& find_mbarrier(Worker& worker, const uint64_t* word);
-// Counts one arrival, and completes the phase if nothing else is missing.
+// Counts one arrival, and completes the phase if nothing else is missing. Some fiber must run, or an arrival
+// be missing.
 void arrive(Worker& worker, Mbarrier& bar);
 // Counts `bytes` copied bytes, and completes the phase if nothing else is missing.
 void complete_bytes(Worker& worker, Mbarrier& bar, uint32_t bytes);

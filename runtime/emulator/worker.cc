@@ -174,8 +174,10 @@ uint32_t wake_pollers(Worker& worker, bool spinning_only) {
     const Wait::Kind kind = fiber.wait.kind;
     const bool polls = kind == Wait::Kind::kCounter || kind == Wait::Kind::kMbarrier;
     if (kind != Wait::Kind::kSpin && (spinning_only || !polls)) continue;
+    // An mbarrier that was overwritten meanwhile is found by the fiber, which can name itself in the error.
     if (kind == Wait::Kind::kMbarrier)
-      std::erase(find_mbarrier(worker, static_cast<const uint64_t*>(fiber.wait.object)).waiters, &fiber);
+      for (Mbarrier& bar : worker.mbarriers.all)
+        if (bar.word == fiber.wait.object) std::erase(bar.waiters, &fiber);
     wake(fiber);
     ++woken;
   }
@@ -186,6 +188,11 @@ uint32_t wake_pollers(Worker& worker, bool spinning_only) {
 void record_misuse(const std::string& message) {
   const Fiber& fiber = self();
   set_failure(fiber.worker->launch, describe(fiber) + ": " + message);
+}
+
+void fail_worker(Worker& worker, std::string message) {
+  set_failure(worker.launch, std::move(message));
+  worker.slice = 1;  // the next switch returns to the OS thread, which ends the launch
 }
 
 void abandon() {

@@ -75,6 +75,7 @@ class Random {  // xorshift64*
 
 struct NamedBarrier {
   uint32_t threads = 0;
+  uint32_t warps = 0;  // warps of which a thread arrived, one bit each
   std::vector<Fiber*> arrived;
 };
 constexpr uint32_t kNamedBarriers = 16;
@@ -126,7 +127,10 @@ bool run_slice(Worker& worker);
 // that poll. Returns how many.
 uint32_t wake_pollers(Worker& worker, bool spinning_only);
 
-// Keeps `message`, behind a description of the running fiber, as the launch's error.
+// Ends the launch with an error that no running fiber has made. The call returns, and may come without a
+// running fiber.
+void fail_worker(Worker& worker, std::string message);
+// Keeps `message`, behind a description of the running fiber, as the launch's error. Some fiber must run.
 void record_misuse(const std::string& message);
 // Leaves the running fiber for ever. The fiber's frames are not unwound.
 [[noreturn]] void abandon();

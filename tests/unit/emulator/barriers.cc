@@ -40,6 +40,10 @@ void odd_count(const mkrt::MkSession*, const mkrt::MkStep*) {
   mk_barrier(0, 33);
 }
 
+void half_warps(const mkrt::MkSession*, const mkrt::MkStep*) {
+  if (mk_thread() % 32 < 16) mk_barrier(1, 64);
+}
+
 void bad_id(const mkrt::MkSession*, const mkrt::MkStep*) {
   mk_barrier(16, 64);
 }
@@ -88,6 +92,13 @@ TEST_CASE("barrier ids and counts out of range are errors") {
   CHECK(launch(bad_id, sums, options_for(1, 64)).error() == "worker 0 thread 0: mk_barrier 16 is above 15");
 }
 
+TEST_CASE("a barrier that lanes of a warp miss is an error, although as many threads came as it expects") {
+  Sums sums{};
+  CHECK(launch(half_warps, sums, options_for(1, 128)).error() ==
+        "worker 0 thread 111: diverged: mk_barrier 1 of 64 threads: 16 lanes of warp 0 came to it, expected "
+        "all 32");
+}
+
 TEST_CASE("shared memory starts poisoned and aligned") {
   Sums sums{};
   REQUIRE(launch(poisoned, sums, options_for(1, 64)).ok());
@@ -121,6 +132,26 @@ TEST_CASE("stacks that do not fit into memory are an error") {
   Sums sums{};
   const Run run = launch(exchange, sums, options_for(1, 1024));
   REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
-  CHECK(run.error() == "cannot map 1024 emulator stacks: Cannot allocate memory");
+  CHECK(
+      run.error_has("the emulator has stacks for 0 of 1 workers: cannot map 1024 emulator stacks: Cannot "
+                    "allocate memory; 1 "
+                    "workers of 1024 threads need 2048 maps of memory, and vm.max_map_count is "));
+}
+
+TEST_CASE("more workers than the system has maps of memory for are an error that says how many fit") {
+  uint64_t maps = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> maps;
+  if (maps == 0 || maps > 300'000) {
+    MESSAGE("SKIP: the system allows a process " << maps << " maps of memory");
+    return;
+  }
+  const auto workers = static_cast<uint32_t>(maps / 2048 + 1);
+  Sums sums{};
+  const Run run = launch(exchange, sums, options_for(workers, 1024));
+  CHECK(run.error_has(" of " + std::to_string(workers) +
+                      " workers: cannot guard 1024 emulator stacks: Cannot "
+                      "allocate memory; " +
+                      std::to_string(workers) + " workers of 1024 threads need "));
+  CHECK(run.error_has(" maps of memory, and vm.max_map_count is " + std::to_string(maps)));
 }
 #endif

@@ -115,6 +115,48 @@ void too_many_arrivals(const mkrt::MkSession*, const mkrt::MkStep*) {
   mk_mbar_arrive(bar);
 }
 
+// Thread 0 waits for an mbarrier, and thread 32 overwrites it.
+void overwritten_under_a_wait(const mkrt::MkSession*, const mkrt::MkStep* step) {
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared() + 64);
+  if (mk_thread() == 0) mk_mbar_init(bar, 1);
+  mk_barrier(0, 64);
+  if (mk_thread() == 0) wait_phase(bar, 0, step);
+  if (mk_thread() == 32) *bar = 0;
+}
+
+// Thread 0 arrives in the place of its copies. They arrive later, while thread 0 waits or warp 1 runs.
+void copies_arrive_too_often(const mkrt::MkSession* session, const mkrt::MkStep* step) {
+  auto& late = arguments_of<Late>(session);
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
+  if (mk_thread() == 0) {
+    mk_mbar_init(bar, 1);
+    mk_async_load16(mk_shared() + 1024, late.source);
+    mk_async_arrive(bar);
+    mk_mbar_expect(bar, 64);
+    mk_mbar_arrive(bar);
+    wait_phase(bar, 0, step);
+  }
+  if (mk_thread() >= 32)
+    for (uint32_t i = 0; i < late.bytes; ++i) mk_barrier(2, 32);
+}
+
+constexpr uint32_t kMegabyte = 1 << 20;
+
+void expects_a_megabyte(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  if (mk_thread() != 0) return;
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
+  mk_mbar_init(bar, 3);
+  mk_mbar_expect(bar, arguments_of<Late>(session).bytes);
+  mk_mbar_expect(bar, 16);
+}
+
+void tests_parity_2(const mkrt::MkSession*, const mkrt::MkStep*) {
+  if (mk_thread() != 0) return;
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
+  mk_mbar_init(bar, 1);
+  mk_mbar_test(bar, 2);
+}
+
 void no_bytes(const mkrt::MkSession*, const mkrt::MkStep*) {
   if (mk_thread() != 0) return;
   auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
@@ -213,6 +255,37 @@ TEST_CASE("misused mbarriers are errors") {
         "worker 0 thread 0: the mbarrier at shared+0x40 was overwritten");
   CHECK(launch(too_many_arrivals, late, options_for(1, 32)).error() ==
         "worker 0 thread 0: the mbarrier at shared+0x0 has had all 1 arrivals of its phase already");
+  CHECK(launch(tests_parity_2, late, options_for(1, 32)).error() ==
+        "worker 0 thread 0: mk_mbar_test for parity 2: must be 0 or 1");
+}
+
+TEST_CASE("an mbarrier counts fewer bytes than 2^20") {
+  Late late{};
+  late.bytes = kMegabyte - 17;
+  CHECK(launch(expects_a_megabyte, late, options_for(1, 32)).error() == "");
+  late.bytes = kMegabyte - 16;
+  CHECK(launch(expects_a_megabyte, late, options_for(1, 32)).error() ==
+        "worker 0 thread 0: mk_mbar_expect of 16 bytes: the mbarrier at shared+0x0 then expects 1048576, and "
+        "counts at most 1048575");
+}
+
+TEST_CASE("an mbarrier that is overwritten under a wait is an error of the thread that waits") {
+  Late late{};
+  CHECK(launch(overwritten_under_a_wait, late, options_for(1, 64)).error() ==
+        "worker 0 thread 0: the mbarrier at shared+0x40 was overwritten");
+}
+
+TEST_CASE("arrivals of copies that come too often are an error of the thread that issued the copies") {
+  for (const uint32_t barriers : {0u, 100u})
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Late late{};
+      late.bytes = barriers;
+      auto options = options_for(1, 64);
+      options.seed = seed;
+      CHECK(launch(copies_arrive_too_often, late, options).error() ==
+            "worker 0 thread 0: the mbarrier at shared+0x0 has had all 1 arrivals of its phase already when "
+            "the thread's copies arrive (mk_async_arrive)");
+    }
 }
 
 TEST_CASE("a worker that ends before somebody has waited for its copies is an error") {
