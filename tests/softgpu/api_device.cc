@@ -11,6 +11,8 @@ using namespace softgpu;
 namespace {
 
 int the_context;  // the primary context's handle points here
+bool initialised = false;
+thread_local bool has_context = false;  // the primary context is the thread's current one
 
 constexpr size_t kMemoryBytes = size_t{4} << 30;
 
@@ -61,9 +63,23 @@ bool say_at_exit() {
 
 }  // namespace
 
+int softgpu::uninitialised() {
+  return initialised ? kSuccess : kNotInitialized;
+}
+int softgpu::unusable() {
+  return initialised && !has_context ? kInvalidContext : uninitialised();
+}
+
 SOFTGPU_API cuInit(unsigned) {
   static const bool once = say_at_exit();
-  return (void)once, answer("cuInit");
+  (void)once;
+  if (const std::string& error = driver().settings.error; !error.empty()) {
+    std::fprintf(stderr, "softgpu: error: %s\n", error.c_str());
+    return kUnknown;
+  }
+  const int error = answer("cuInit");
+  initialised |= error == kSuccess;
+  return error;
 }
 SOFTGPU_API cuDriverGetVersion(int* version) {
   return *version = static_cast<int>(driver().settings.said("driver", 13000)), kSuccess;
@@ -74,11 +90,13 @@ SOFTGPU_API cuGetErrorName(int code, const char** name) {
       {kSuccess, "CUDA_SUCCESS"},
       {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
       {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED"},
       {kStubLibrary, "CUDA_ERROR_STUB_LIBRARY"},
       {kDeviceUnavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
       {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
       {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
       {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
       {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
       {kUnsupportedPtx, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
       {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
@@ -99,17 +117,21 @@ SOFTGPU_API cuGetErrorName(int code, const char** name) {
 }
 
 SOFTGPU_API cuDeviceGetCount(int* count) {
+  if (const int error = uninitialised()) return error;
   return *count = 1, kSuccess;
 }
 SOFTGPU_API cuDeviceGet(int* device, int ordinal) {
+  if (const int error = uninitialised()) return error;
   if (ordinal != 0) return kInvalidDevice;
   return *device = 0, kSuccess;
 }
 SOFTGPU_API cuDeviceGetName(char* name, int bytes, int) {
+  if (const int error = uninitialised()) return error;
   const Settings& s = driver().settings;
   return std::snprintf(name, static_cast<size_t>(bytes), "software GPU sm_%u%u", s.major, s.minor), kSuccess;
 }
 SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
+  if (const int error = uninitialised()) return error;
   const Settings& s = driver().settings;
   const std::map<int, uint32_t> values{{1, 1024},
                                        {10, 32},
@@ -128,6 +150,7 @@ SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
   return kSuccess;
 }
 SOFTGPU_API cuDeviceGetUuid(unsigned char* uuid, int) {
+  if (const int error = uninitialised()) return error;
   const Settings& s = driver().settings;
   std::memcpy(uuid, "software GPU   ", 16);
   uuid[13] = static_cast<unsigned char>(s.major), uuid[14] = static_cast<unsigned char>(s.minor);
@@ -135,40 +158,52 @@ SOFTGPU_API cuDeviceGetUuid(unsigned char* uuid, int) {
   return kSuccess;
 }
 SOFTGPU_API cuDeviceGetPCIBusId(char* id, int bytes, int) {
+  if (const int error = uninitialised()) return error;
   return std::snprintf(id, static_cast<size_t>(bytes), "0000:00:00.0"), kSuccess;
 }
 SOFTGPU_API cuDeviceTotalMem_v2(size_t* bytes, int) {
+  if (const int error = uninitialised()) return error;
   return *bytes = kMemoryBytes, kSuccess;
 }
 SOFTGPU_API cuDevicePrimaryCtxRetain(void** context, int) {
+  if (const int error = uninitialised()) return error;
   return *context = &the_context, answer("cuDevicePrimaryCtxRetain");
 }
 SOFTGPU_API cuDevicePrimaryCtxRelease_v2(int) {
+  if (const int error = uninitialised()) return error;
   return kSuccess;
 }
 SOFTGPU_API cuCtxSetCurrent(void* context) {
-  return context == &the_context ? kSuccess : kInvalidHandle;
+  if (const int error = uninitialised()) return error;
+  if (context && context != &the_context) return kInvalidContext;
+  has_context = context != nullptr;
+  return kSuccess;
 }
 SOFTGPU_API cuCtxSynchronize() {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   return driver().finish_all();
 }
 
 SOFTGPU_API cuModuleLoadData(void** module, const void* image) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
-  if (const int error = answer("cuModuleLoadData")) return error;
+  if (const int said = answer("cuModuleLoadData")) return said;
   return driver().load_module(image, reinterpret_cast<LoadedModule**>(module));
 }
 SOFTGPU_API cuModuleUnload(void*) {
+  if (const int error = unusable()) return error;
   return kSuccess;
 }
 SOFTGPU_API cuModuleGetFunction(void** function, void* module, const char* name) {
+  if (const int error = unusable()) return error;
   auto& functions = static_cast<LoadedModule*>(module)->functions;
   const auto at = functions.find(name);
   if (at == functions.end()) return kNotFound;
   return *function = &at->second, kSuccess;
 }
 SOFTGPU_API cuFuncGetAttribute(int* value, int attribute, void* function) {
+  if (const int error = unusable()) return error;
   const auto* f = static_cast<Function*>(function);
   *value = attribute == 4   ? static_cast<int>(f->kernel->registers_per_thread)
            : attribute == 8 ? static_cast<int>(f->dynamic_shared)
@@ -176,6 +211,7 @@ SOFTGPU_API cuFuncGetAttribute(int* value, int attribute, void* function) {
   return kSuccess;
 }
 SOFTGPU_API cuFuncSetAttribute(void* function, int attribute, int value) {
+  if (const int error = unusable()) return error;
   if (attribute != 8 || value < 0 || static_cast<uint32_t>(value) > driver().max_shared())
     return kInvalidValue;
   static_cast<Function*>(function)->dynamic_shared = static_cast<uint32_t>(value);
@@ -183,6 +219,7 @@ SOFTGPU_API cuFuncSetAttribute(void* function, int attribute, int value) {
 }
 SOFTGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int threads,
                                                         size_t shared) {
+  if (const int error = unusable()) return error;
   const auto* f = static_cast<Function*>(function);
   if (threads <= 0 || shared > f->dynamic_shared) return kInvalidValue;
   *blocks = static_cast<int>(
@@ -191,10 +228,12 @@ SOFTGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* funct
 }
 
 SOFTGPU_API cuMemGetInfo_v2(size_t* free, size_t* all) {
+  if (const int error = unusable()) return error;
   *free = static_cast<size_t>(driver().settings.said("free", kMemoryBytes));
   return *all = kMemoryBytes, kSuccess;
 }
 SOFTGPU_API cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   if (bytes == 0) return kInvalidValue;
   if (driver().capturing()) return kCaptureUnsupported;
@@ -203,12 +242,14 @@ SOFTGPU_API cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   return *address ? kSuccess : kOutOfMemory;
 }
 SOFTGPU_API cuMemFree_v2(unsigned long long address) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   if (driver().capturing()) return kCaptureUnsupported;
   driver().finish_all();
   return driver().machine.memory.release(address) ? kSuccess : kInvalidValue;
 }
 SOFTGPU_API cuMemAllocHost_v2(void** memory, size_t bytes) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   *memory = std::malloc(bytes ? bytes : 1);
   if (!*memory) return kOutOfMemory;
@@ -217,6 +258,7 @@ SOFTGPU_API cuMemAllocHost_v2(void** memory, size_t bytes) {
   return kSuccess;
 }
 SOFTGPU_API cuMemFreeHost(void* memory) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   driver().finish_all();
   if (driver().pinned_memory.erase(memory) == 0) return kInvalidValue;
@@ -225,18 +267,10 @@ SOFTGPU_API cuMemFreeHost(void* memory) {
 
 namespace {
 
-// Copies and fills without a stream belong to the default stream.
-int do_now(unsigned long long address, size_t bytes, std::function<void()> act) {
-  Lock lock(driver().mutex);
-  if (!driver().on_device(address, bytes)) return kInvalidValue;
-  Work work;
-  work.act = std::move(act);
-  return driver().put(nullptr, std::move(work));
-}
-
 // A copy reads or writes page-locked memory when its turn comes. A copy reads or writes other memory before
 // the call returns.
 int do_in_stream(void* stream, unsigned long long address, size_t bytes, std::function<void()> act) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   if (!driver().on_device(address, bytes)) return kInvalidValue;
   Work work;
@@ -244,22 +278,34 @@ int do_in_stream(void* stream, unsigned long long address, size_t bytes, std::fu
   return driver().put(static_cast<Stream*>(stream), std::move(work));
 }
 
+int finish(void* stream) {
+  Lock lock(driver().mutex);
+  return driver().finish(static_cast<Stream*>(stream));
+}
+
 }  // namespace
 
+// Copies and fills without a stream belong to the default stream. The program waits for copies, and not for
+// fills.
 SOFTGPU_API cuMemcpyHtoD_v2(unsigned long long to, const void* from, size_t bytes) {
-  return do_now(to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  const int put =
+      do_in_stream(nullptr, to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  return put != kSuccess ? put : finish(nullptr);
 }
 SOFTGPU_API cuMemcpyDtoH_v2(void* to, unsigned long long from, size_t bytes) {
-  return do_now(from, bytes, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  const int put = do_in_stream(nullptr, from, bytes,
+                               [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  return put != kSuccess ? put : finish(nullptr);
 }
 SOFTGPU_API cuMemsetD8_v2(unsigned long long at, unsigned char value, size_t bytes) {
-  return do_now(at, bytes, [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
+  return do_in_stream(nullptr, at, bytes, [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
 }
 SOFTGPU_API cuMemsetD32_v2(unsigned long long at, unsigned value, size_t words) {
-  return do_now(at, 4 * words, [=] { std::fill_n(reinterpret_cast<unsigned*>(at), words, value); });
+  return do_in_stream(nullptr, at, 4 * words,
+                      [=] { std::fill_n(reinterpret_cast<unsigned*>(at), words, value); });
 }
 SOFTGPU_API cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, void* stream) {
-  if (stream && !driver().pinned(from)) {
+  if (!driver().pinned(from)) {
     const auto* begin = static_cast<const char*>(from);
     const std::vector<char> copy(begin, begin + bytes);
     return do_in_stream(stream, to, bytes,
@@ -268,6 +314,7 @@ SOFTGPU_API cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t
   return do_in_stream(stream, to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
 SOFTGPU_API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
+  if (const int error = unusable()) return error;
   {
     Lock lock(driver().mutex);
     if (!driver().on_device(from, bytes)) return kInvalidValue;
@@ -279,8 +326,6 @@ SOFTGPU_API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from,
 SOFTGPU_API cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void* stream) {
   const int put =
       do_in_stream(stream, from, bytes, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
-  if (put != kSuccess || !stream || driver().pinned(to) || static_cast<Stream*>(stream)->capturing)
-    return put;
-  Lock lock(driver().mutex);
-  return driver().finish(static_cast<Stream*>(stream));
+  const auto* s = static_cast<const Stream*>(stream);
+  return put != kSuccess || driver().pinned(to) || (s && s->capturing) ? put : finish(stream);
 }

@@ -22,6 +22,7 @@ struct LaunchConfig {  // CUlaunchConfig
 constexpr int kIgnore = 0, kCooperative = 2, kMayOverlap = 6;  // CUlaunchAttributeID
 
 int launch(void* function, const LaunchConfig& c, void** arguments, bool cooperative, bool overlap) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   const auto* f = static_cast<const Function*>(function);
   if (c.grid_x == 0 || c.block_x == 0 || c.grid_y != 1 || c.grid_z != 1 || c.block_y != 1 || c.block_z != 1)
@@ -71,6 +72,7 @@ SOFTGPU_API cuLaunchKernelEx(const LaunchConfig* config, void* function, void** 
 }
 
 SOFTGPU_API cuStreamCreate(void** stream, unsigned flags) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* s = new Stream;
   s->blocking = (flags & 1) == 0;
@@ -78,6 +80,7 @@ SOFTGPU_API cuStreamCreate(void** stream, unsigned flags) {
   return *stream = s, kSuccess;
 }
 SOFTGPU_API cuStreamDestroy_v2(void* stream) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* s = static_cast<Stream*>(stream);
   if (!driver().streams.contains(s)) return kInvalidHandle;
@@ -86,14 +89,17 @@ SOFTGPU_API cuStreamDestroy_v2(void* stream) {
   return delete s, kSuccess;
 }
 SOFTGPU_API cuStreamSynchronize(void* stream) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   return driver().finish(static_cast<Stream*>(stream));
 }
 SOFTGPU_API cuStreamIsCapturing(void* stream, int* status) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   return *status = stream && static_cast<Stream*>(stream)->capturing, kSuccess;
 }
 SOFTGPU_API cuStreamBeginCapture_v2(void* stream, int) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* s = static_cast<Stream*>(stream);
   if (!s || s->capturing) return kInvalidValue;
@@ -102,6 +108,7 @@ SOFTGPU_API cuStreamBeginCapture_v2(void* stream, int) {
   return kSuccess;
 }
 SOFTGPU_API cuStreamEndCapture(void* stream, void** graph) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* s = static_cast<Stream*>(stream);
   if (!s || !s->capturing) return kInvalidValue;
@@ -110,44 +117,41 @@ SOFTGPU_API cuStreamEndCapture(void* stream, void** graph) {
 }
 
 SOFTGPU_API cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  if (const int error = unusable()) return error;
   return *executable = new Graph(*static_cast<Graph*>(graph)), kSuccess;
 }
 SOFTGPU_API cuGraphDestroy(void* graph) {
+  if (const int error = unusable()) return error;
   return delete static_cast<Graph*>(graph), kSuccess;
 }
 SOFTGPU_API cuGraphLaunch(void* executable, void* stream) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* s = static_cast<Stream*>(stream);
   if (s && s->capturing) return kCaptureUnsupported;
   int result = kSuccess;
-  Stream alone;  // holds the works of the default stream, so that launches that may overlap run together
-  for (const Work& work : static_cast<Graph*>(executable)->works) {
-    if (s)
-      result = driver().put(s, work);
-    else
-      alone.works.push_back(work);
-  }
-  if (s) return result;
-  driver().streams.insert(&alone);
-  result = driver().finish(&alone);
-  driver().streams.erase(&alone);
+  for (const Work& work : static_cast<Graph*>(executable)->works) result = driver().put(s, work);
   return result;
 }
 SOFTGPU_API cuGraphExecDestroy(void* executable) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   driver().finish_all();
   return delete static_cast<Graph*>(executable), kSuccess;
 }
 
 SOFTGPU_API cuEventCreate(void** event, unsigned) {
+  if (const int error = unusable()) return error;
   return *event = new Event, kSuccess;
 }
 SOFTGPU_API cuEventDestroy_v2(void* event) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   driver().finish_all();
   return delete static_cast<Event*>(event), kSuccess;
 }
 SOFTGPU_API cuEventRecord(void* event, void* stream) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* e = static_cast<Event*>(event);
   const uint64_t version = ++e->recorded;
@@ -159,6 +163,7 @@ SOFTGPU_API cuEventRecord(void* event, void* stream) {
   return driver().put(static_cast<Stream*>(stream), std::move(work));
 }
 SOFTGPU_API cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   Work work;
   work.waits_for = static_cast<Event*>(event);
@@ -166,15 +171,20 @@ SOFTGPU_API cuStreamWaitEvent(void* stream, void* event, unsigned) {
   return driver().put(static_cast<Stream*>(stream), std::move(work));
 }
 SOFTGPU_API cuEventQuery(void* event) {
+  if (const int error = unusable()) return error;
+  Lock lock(driver().mutex);
   const auto* e = static_cast<const Event*>(event);
+  if (e->done != e->recorded) driver().go_on();
   return e->done == e->recorded ? driver().result() : kNotReady;
 }
 SOFTGPU_API cuEventSynchronize(void* event) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   const auto* e = static_cast<const Event*>(event);
   return driver().finish_until(*e);
 }
 SOFTGPU_API cuEventElapsedTime(float* ms, void* begin, void* end) {
+  if (const int error = unusable()) return error;
   const auto *a = static_cast<const Event*>(begin), *b = static_cast<const Event*>(end);
   *ms = static_cast<float>(b->time_ns - a->time_ns) / 1e6f;
   return kSuccess;

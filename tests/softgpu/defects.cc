@@ -35,6 +35,10 @@ Order without_release(Order o) {
 
 }  // namespace
 
+bool is_defect(const std::string& defect) {
+  return defect.empty() || defect == "acquire" || defect == "release" || begins_form(defect);
+}
+
 void break_instructions(Module& module, const std::string& defect) {
   if (defect.empty()) return;
   for (auto& [name, kernel] : module.kernels)

@@ -12,5 +12,7 @@ namespace softgpu {
 // instruction with results gives another result in every lane. A broken setmaxnreg waits for ever, and others
 // do nothing.
 void break_instructions(Module& module, const std::string& defect);
+// Returns whether `defect` names what can be broken, or is "".
+bool is_defect(const std::string& defect);
 
 }  // namespace softgpu

@@ -41,7 +41,9 @@ std::string text_of_file(const char* path) {
 
 }  // namespace
 
-Driver::Driver() : settings(settings_of_environment()), machine(settings) {}
+Driver::Driver() : settings(settings_of_environment()), machine(settings) {
+  streams.insert(&default_);
+}
 
 Driver& driver() {
   static Driver the_driver;
@@ -118,27 +120,23 @@ int Driver::put(Stream* stream, Work work) {
     stream->graph->works.push_back(std::move(work));
     return kSuccess;
   }
-  if (stream) {
-    stream->works.push_back(std::move(work));
-    return result();
-  }
-  if (capturing()) return kCaptureUnsupported;
-  for (Stream* s : streams)
-    if (s->blocking) finish(s);
-  Stream now;
-  now.works.push_back(std::move(work));
-  while (!now.works.empty()) {
-    if (ready(now))
-      run(now);
-    else if (!run_one())
-      return kNotReady;
-  }
+  if (!stream && capturing()) return kCaptureUnsupported;
+  work.number = ++works_;
+  (stream ? *stream : default_).works.push_back(std::move(work));
   return result();
+}
+
+// Tells whether the next work of `s` waits for work that `other` was given before it.
+bool Driver::behind(const Stream& s, const Stream& other) const {
+  const bool ordered = s.blocking && other.blocking && (&s == &default_ || &other == &default_);
+  return &s != &other && ordered && !other.works.empty() &&
+         other.works.front().number < s.works.front().number;
 }
 
 bool Driver::ready(const Stream& s) const {
   const Work& w = s.works.front();
-  return !w.waits_for || w.waits_for->done >= w.version;
+  if (w.waits_for && w.waits_for->done < w.version) return false;
+  return std::none_of(streams.begin(), streams.end(), [&](const Stream* other) { return behind(s, *other); });
 }
 
 // Runs work of one stream, chosen at random among those whose work can go on. Returns false where there is
@@ -161,7 +159,8 @@ void Driver::run(Stream& s) {
     if (!work.launch.kernel) return;
     launches.push_back(work.launch);
     // Launches that may overlap run together.
-  } while (!s.works.empty() && s.works.front().launch.kernel && s.works.front().launch.may_overlap);
+  } while (!s.works.empty() && s.works.front().launch.kernel && s.works.front().launch.may_overlap &&
+           ready(s));
   launches.front().may_overlap = false;
   machine.run(launches);
   if (!machine.error.empty() && !reported_) {
@@ -171,7 +170,7 @@ void Driver::run(Stream& s) {
 }
 
 int Driver::finish(Stream* stream) {
-  if (!stream) return finish_all();
+  if (!stream) stream = &default_;
   if (stream->capturing) return kCaptureUnsupported;
   while (!stream->works.empty())
     if (!run_one()) return kNotReady;
@@ -182,6 +181,10 @@ int Driver::finish_until(const Event& event) {
   while (event.done < event.recorded)
     if (!run_one()) return kNotReady;  // the event was recorded into a graph
   return result();
+}
+
+void Driver::go_on() {
+  if (machine.draw(2) == 0) run_one();
 }
 
 int Driver::finish_all() {

@@ -1,6 +1,8 @@
 // The driver interface has one device with one context, its modules and its streams.
 //
-// Work in a stream waits until somebody has to have it done. A random stream with work then goes first.
+// Work in a stream waits until somebody has to have it done. A random stream with work then goes first. The
+// default stream is one of them. Its work comes behind what blocking streams were given before it, and before
+// what they are given later.
 #pragma once
 
 #include <deque>
@@ -18,11 +20,13 @@ enum : int {
   kSuccess = 0,
   kInvalidValue = 1,
   kOutOfMemory = 2,
+  kNotInitialized = 3,
   kStubLibrary = 34,
   kDeviceUnavailable = 46,
   kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidImage = 200,
+  kInvalidContext = 201,
   kNoBinaryForGpu = 209,
   kUnsupportedPtx = 222,
   kInvalidHandle = 400,
@@ -61,6 +65,7 @@ struct Work {
   std::function<void()> act;
   Event* waits_for = nullptr;
   uint64_t version = 0;
+  uint64_t number = 0;  // grows with each work that is put into a stream
 };
 
 struct Graph {
@@ -82,11 +87,12 @@ class Driver {
   uint32_t max_shared() const;  // bytes of a CTA
   uint32_t blocks_per_sm(const Function& f, uint32_t threads, uint32_t shared_bytes) const;
 
-  // Puts work into a stream, or into the graph that the stream captures. Work of the default stream is done
-  // at once.
+  // Puts work into a stream, or into the graph that the stream captures. nullptr is the default stream.
   int put(Stream* stream, Work work);
   int finish(Stream* stream);
   int finish_all();
+  // Lets some work go on, as time passes while a program asks for an event.
+  void go_on();
   int finish_until(const Event& event);
   bool capturing() const;
   bool on_device(uint64_t address, uint64_t bytes);
@@ -101,9 +107,12 @@ class Driver {
 
  private:
   bool ready(const Stream& s) const;
+  bool behind(const Stream& s, const Stream& other) const;
   bool run_one();
   void run(Stream& s);
 
+  Stream default_;
+  uint64_t works_ = 0;  // put into streams so far
   std::vector<std::unique_ptr<LoadedModule>> modules_;
   bool reported_ = false;
 };

@@ -1,5 +1,7 @@
 #include "tests/softgpu/forms.h"
 
+#include <algorithm>
+
 namespace softgpu {
 namespace {
 
@@ -22,12 +24,20 @@ Forms make() {
   return forms;
 }
 
+const Forms& all_forms() {
+  static const Forms forms = make();
+  return forms;
+}
+
 }  // namespace
 
 std::optional<Form> find_form(std::string_view mnemonic) {
-  static const Forms forms = make();
-  const auto at = forms.find(std::string(mnemonic));
-  return at == forms.end() ? std::nullopt : std::optional(at->second);
+  const auto at = all_forms().find(std::string(mnemonic));
+  return at == all_forms().end() ? std::nullopt : std::optional(at->second);
+}
+
+bool begins_form(std::string_view text) {
+  return std::ranges::any_of(all_forms(), [&](const auto& form) { return form.first.starts_with(text); });
 }
 
 }  // namespace softgpu

@@ -114,5 +114,7 @@ Module parse_ptx(std::string_view text);
 
 // Returns the form of a mnemonic. Suffixes such as " pack" and " unpack" tell forms of one mnemonic apart.
 std::optional<Form> find_form(std::string_view mnemonic);
+// Returns whether a mnemonic begins with the text.
+bool begins_form(std::string_view text);
 
 }  // namespace softgpu

@@ -1,15 +1,41 @@
 #include "tests/softgpu/settings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
+#include <string_view>
+
+#include "tests/softgpu/defects.h"
 
 namespace softgpu {
 namespace {
 
-uint64_t number(const char* name, uint64_t otherwise) {
+constexpr std::string_view kNames[] = {
+    "SOFTGPU_CC",         "SOFTGPU_SMS",     "SOFTGPU_SEED",   "SOFTGPU_RACES",    "SOFTGPU_KEEP_GOING",
+    "SOFTGPU_WEAK",       "SOFTGPU_QUANTUM", "SOFTGPU_SPLITS", "SOFTGPU_COPIES",   "SOFTGPU_HOLD",
+    "SOFTGPU_EXACT_SUMS", "SOFTGPU_PTX",     "SOFTGPU_PTXAS",  "SOFTGPU_COVERAGE", "SOFTGPU_BANKS",
+    "SOFTGPU_STATS",      "SOFTGPU_BREAK",   "SOFTGPU_SAYS",   "SOFTGPU_L2",       "SOFTGPU_BUS"};
+
+// Returns the number that a variable holds, and notes the error of one that holds something else.
+uint64_t number(const char* name, uint64_t otherwise, std::string& error) {
   const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
+  if (!text || !*text) return otherwise;
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(text, &end, 0);
+  if (*end != 0 || *text == '-') error = std::string(name) + " is " + text + ", expected a number";
+  return value;
+}
+
+// Notes the error of a variable whose name begins like one of these and is none.
+void check_names(std::string& error) {
+  for (char** at = environ; *at; ++at) {
+    const std::string_view name(*at, std::strcspn(*at, "="));
+    if (name.starts_with("SOFTGPU_") && std::ranges::find(kNames, name) == std::end(kNames))
+      error = std::string(name) + " is no variable of the software GPU (docs/softgpu.md)";
+  }
 }
 
 // Returns the pairs of a text like "cuInit=803,free=1000".
@@ -31,13 +57,13 @@ uint64_t Settings::said(const std::string& name, uint64_t otherwise) const {
 
 Settings settings_of_environment() {
   Settings s;
-  const auto word = [](const char* name, uint32_t otherwise) {
-    return static_cast<uint32_t>(number(name, otherwise));
+  const auto word = [&](const char* name, uint32_t otherwise) {
+    return static_cast<uint32_t>(number(name, otherwise, s.error));
   };
   const uint32_t capability = word("SOFTGPU_CC", 0);
   if (capability) s.major = capability / 10, s.minor = capability % 10;
   s.sms = word("SOFTGPU_SMS", s.sms);
-  s.seed = number("SOFTGPU_SEED", s.seed);
+  s.seed = number("SOFTGPU_SEED", s.seed, s.error);
   s.quantum = word("SOFTGPU_QUANTUM", s.quantum);
   s.any_split = word("SOFTGPU_SPLITS", s.any_split);
   s.hold_turns = std::max(1u, word("SOFTGPU_HOLD", s.hold_turns));
@@ -49,9 +75,13 @@ Settings settings_of_environment() {
   if (const char* path = std::getenv("SOFTGPU_COVERAGE")) s.coverage = path;
   if (const char* path = std::getenv("SOFTGPU_BANKS")) s.banks = path;
   s.exact_sums = word("SOFTGPU_EXACT_SUMS", s.exact_sums);
-  s.l2_bytes = number("SOFTGPU_L2", s.l2_bytes);
+  s.l2_bytes = number("SOFTGPU_L2", s.l2_bytes, s.error);
   s.bus_bits = word("SOFTGPU_BUS", s.bus_bits);
   if (const char* defect = std::getenv("SOFTGPU_BREAK")) s.defect = defect;
+  if (!is_defect(s.defect))
+    s.error =
+        "SOFTGPU_BREAK is " + s.defect + ", expected acquire, release, or how an instruction's name begins";
+  check_names(s.error);
   if (const char* pairs = std::getenv("SOFTGPU_SAYS")) s.says = numbers_by_name(pairs);
   return s;
 }

@@ -26,13 +26,14 @@ struct Settings {
   std::string banks;             // file for the conflicts of shared memory's banks, by PTX line; "": none
   // says holds what the driver says in place of its own: the error of a call, or a fact of the device.
   std::map<std::string, uint64_t> says;
+  std::string error;       // what is wrong with the variables of the environment; "": nothing
   bool exact_sums = true;  // matrix products sum exactly and round once; false: they sum in f32, in order
 
   // Returns what the driver says by this name, or `otherwise`.
   uint64_t said(const std::string& name, uint64_t otherwise) const;
 };
 
-// Returns the settings that the SOFTGPU_* variables ask for.
+// Returns the settings that the SOFTGPU_* variables ask for, or the error of one that is unknown or misspelt.
 Settings settings_of_environment();
 
 }  // namespace softgpu

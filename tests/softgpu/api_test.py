@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Tests the software GPU's driver interface: contexts, streams, memory and settings.
+Usage: api_test.py BUILD
+"""
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import unittest
+from ctypes import byref, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+LIBRARY = str(Path(sys.argv[1]).resolve() / "tests/softgpu/lib/libcuda.so.1")
+BYTES = 4096
+NON_BLOCKING, BLOCKING = 1, 0
+INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT, NOT_READY, UNKNOWN = 1, 3, 201, 600, 999
+TRIES = 40
+
+
+def open_driver():
+    return ctypes.CDLL(LIBRARY)
+
+
+class DriverTest(unittest.TestCase):
+    def setUp(self):
+        self.cuda = open_driver()
+        self.context = c_void_p()
+        self.good("cuInit", 0)
+        self.good("cuDevicePrimaryCtxRetain", byref(self.context), 0)
+        self.good("cuCtxSetCurrent", self.context)
+
+    def good(self, name, *arguments):
+        self.assertEqual(getattr(self.cuda, name)(*arguments), 0, name)
+
+    def memory(self):
+        address = c_uint64()
+        self.good("cuMemAlloc_v2", byref(address), c_size_t(BYTES))
+        return address
+
+    def stream(self, flags):
+        stream = c_void_p()
+        self.good("cuStreamCreate", byref(stream), flags)
+        return stream
+
+    def pinned(self):
+        memory = c_void_p()
+        self.good("cuMemAllocHost_v2", byref(memory), c_size_t(BYTES))
+        return memory, (ctypes.c_ubyte * BYTES).from_address(memory.value)
+
+    def test_each_thread_has_a_context_of_its_own(self):
+        address, found = c_uint64(), []
+        thread = threading.Thread(target=lambda: found.append(self.cuda.cuMemAlloc_v2(byref(address), c_size_t(16))))
+        thread.start()
+        thread.join()
+        self.assertEqual(found, [INVALID_CONTEXT])
+        self.good("cuCtxSetCurrent", None)
+        for name, arguments in (("cuMemAlloc_v2", (byref(address), c_size_t(16))), ("cuCtxSynchronize", ()),
+                                ("cuStreamCreate", (byref(c_void_p()), 0)), ("cuStreamSynchronize", (None,)),
+                                ("cuMemsetD8_v2", (address, 0, c_size_t(1)))):
+            self.assertEqual(getattr(self.cuda, name)(*arguments), INVALID_CONTEXT, name)
+        self.assertEqual(self.cuda.cuCtxSetCurrent(c_void_p(16)), INVALID_CONTEXT)
+
+    def test_blocks_begin_at_odd_multiples_of_256_and_end_where_they_end(self):
+        a, b, data = self.memory(), self.memory(), ctypes.create_string_buffer(2 * BYTES)
+        for block in (a, b):
+            self.assertEqual(block.value % 512, 256)
+            self.assertEqual(self.cuda.cuMemcpyHtoD_v2(block, data, c_size_t(BYTES + 1)), INVALID_VALUE)
+            self.assertEqual(self.cuda.cuMemcpyHtoD_v2(c_uint64(block.value + BYTES), data, c_size_t(1)), INVALID_VALUE)
+
+    def fills_seen(self, flags, between=lambda: None):
+        """How many fills of the default stream a copy in another stream sees."""
+        device, stream, (host, seen), right = self.memory(), self.stream(flags), self.pinned(), 0
+        for n in range(TRIES):
+            self.good("cuMemsetD8_v2", device, n, c_size_t(BYTES))
+            between()
+            self.good("cuMemcpyDtoHAsync_v2", host, device, c_size_t(BYTES), stream)
+            self.good("cuStreamSynchronize", stream)
+            right += seen[BYTES - 1] == n
+        return right
+
+    def test_blocking_streams_wait_for_the_default_stream_and_others_do_not(self):
+        self.assertEqual(self.fills_seen(BLOCKING), TRIES)
+        self.assertLess(self.fills_seen(NON_BLOCKING), TRIES)
+        self.assertEqual(self.fills_seen(NON_BLOCKING, lambda: self.good("cuStreamSynchronize", None)), TRIES)
+
+    def copies_done(self, flags, wait):
+        """How many copies of another stream are done once `wait` has returned."""
+        device, stream, (host, seen), right = self.memory(), self.stream(flags), self.pinned(), 0
+        for n in range(TRIES):
+            self.good("cuMemsetD8_v2", device, n, c_size_t(BYTES))
+            self.good("cuStreamSynchronize", None)
+            self.good("cuMemcpyDtoHAsync_v2", host, device, c_size_t(BYTES), stream)
+            wait(device)
+            right += seen[BYTES - 1] == n
+            self.good("cuStreamSynchronize", stream)
+        return right
+
+    def test_the_default_stream_waits_for_blocking_streams_alone(self):
+        fill_and_wait = lambda device: (self.good("cuMemsetD8_v2", device, 255, c_size_t(1)),
+                                        self.good("cuStreamSynchronize", None))
+        self.assertEqual(self.copies_done(BLOCKING, fill_and_wait), TRIES)
+        self.assertLess(self.copies_done(NON_BLOCKING, fill_and_wait), TRIES)
+        self.assertEqual(self.copies_done(NON_BLOCKING, lambda _: self.good("cuCtxSynchronize")), TRIES)
+
+    def test_an_event_that_a_program_asks_for_comes(self):
+        event, stream = c_void_p(), self.stream(NON_BLOCKING)
+        self.good("cuEventCreate", byref(event), 0)
+        self.good("cuEventRecord", event, stream)
+        answers = [self.cuda.cuEventQuery(event) for _ in range(1000)]
+        self.assertEqual(answers[-1], 0)
+        self.assertLessEqual(set(answers), {0, NOT_READY})
+
+
+class SettingsTest(unittest.TestCase):
+    def first_calls(self, **variables):
+        """The answers of cuMemAlloc before cuInit and of cuInit, and what is printed."""
+        code = ("import ctypes; c = ctypes.CDLL(%r); a = ctypes.c_uint64();"
+                "print(c.cuMemAlloc_v2(ctypes.byref(a), ctypes.c_size_t(1)), c.cuInit(0))" % LIBRARY)
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **variables}, capture_output=True,
+                              text=True, timeout=60)
+        return done.stdout.split(), done.stderr
+
+    def test_calls_before_cuInit_fail(self):
+        self.assertEqual(self.first_calls(), ([str(NOT_INITIALIZED), "0"], ""))
+
+    def test_variables_that_are_misspelt_are_errors_of_cuInit(self):
+        for name, value, said in (("SOFTGPU_SEED", "l7", "SOFTGPU_SEED is l7, expected a number"),
+                                  ("SOFTGPU_SMS", "-4", "SOFTGPU_SMS is -4, expected a number"),
+                                  ("SOFTGPU_BREAK", "wgma", "SOFTGPU_BREAK is wgma, expected acquire, release, or"),
+                                  ("SOFTGPU_RACE", "1", "SOFTGPU_RACE is no variable of the software GPU")):
+            answers, error = self.first_calls(**{name: value})
+            self.assertEqual(answers, [str(NOT_INITIALIZED), str(UNKNOWN)], name)
+            self.assertTrue(error.startswith("softgpu: error: " + said), error)
+        self.assertEqual(self.first_calls(SOFTGPU_BREAK="wgmma", SOFTGPU_SEED="0x10")[1], "")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
