@@ -96,25 +96,40 @@ void Race::report(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, boo
                              (shared ? ", shared offset " : ", address ") + hex(at));
 }
 
+void Race::remember_read(Cell& cell, const Access& now) {
+  Access* mine = nullptr;
+  for (Access& r : cell.reads)
+    if (r.agent == now.agent && r.atomic == now.atomic && r.bytes == now.bytes) mine = &r;
+  if (!mine && cell.reads.size() < kReads)
+    mine = &cell.reads.emplace_back(now);
+  else if (!mine)
+    *(mine = &cell.reads[cell.next_read++ % kReads]) = now;
+  else if (mine->clock != now.clock)
+    *mine = now;
+  mine->lanes |= now.lanes;
+  mine->tick = now.tick, mine->line = now.line;
+}
+
+// Puts a write into the place of earlier accesses of its bytes. Accesses of the other byte stay.
+void Race::remember_write(Cell& cell, const Access& now) {
+  const auto kept = static_cast<uint8_t>(~now.bytes);
+  for (Access* before : {&cell.write, &cell.beside}) before->bytes &= kept;
+  for (Access& r : cell.reads) r.bytes &= kept;
+  std::erase_if(cell.reads, [](const Access& r) { return r.bytes == 0; });
+  if (cell.write.bytes != 0) cell.beside = cell.write;
+  cell.write = now;
+}
+
 void Race::access(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uint32_t bytes, bool shared,
                   bool writes, Access now) {
   for (uint64_t c = at / kCell * kCell; c < at + bytes; c += kCell) {
     Cell& cell = this->cell(*w.cta, c, shared);
     now.bytes = static_cast<uint8_t>((c >= at ? 1 : 0) | (c + 1 < at + bytes ? 2 : 0));
-    if ((cell.write.bytes & now.bytes) && !ordered(w, lane, cell.write, now, true, shared))
-      report(w, i, lane, c, shared, writes ? "writes behind a write" : "reads behind a write", cell.write);
+    for (const Access* before : {&cell.write, &cell.beside})
+      if ((before->bytes & now.bytes) && !ordered(w, lane, *before, now, true, shared))
+        report(w, i, lane, c, shared, writes ? "writes behind a write" : "reads behind a write", *before);
     if (!writes) {
-      Access* mine = nullptr;
-      for (Access& r : cell.reads)
-        if (r.agent == now.agent && r.atomic == now.atomic) mine = &r;
-      if (!mine && cell.reads.size() < kReads)
-        mine = &cell.reads.emplace_back(now);
-      else if (!mine)
-        *(mine = &cell.reads[cell.next_read++ % kReads]) = now;
-      else if (mine->clock != now.clock)
-        *mine = now;
-      mine->lanes |= now.lanes, mine->bytes |= now.bytes;
-      mine->tick = now.tick, mine->line = now.line;
+      remember_read(cell, now);
       continue;
     }
     for (const Access& r : cell.reads)
@@ -126,8 +141,7 @@ void Race::access(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uin
             report(w, i, lane, c, shared, "writes behind a read", one);
         }
       }
-    cell.reads.clear();
-    cell.write = now;
+    remember_write(cell, now);
   }
 }
 
@@ -285,7 +299,12 @@ void Race::issue_bulk(Warp& w, const Instruction& i, uint32_t lane, uint64_t to,
   a.clock = p.copies, a.lanes = 1, a.tick = 0;
   access(w, i, lane, from, bytes, false, false, a);
   access(w, i, lane, to, bytes, true, true, a);
-  join(p.gathered, known(w, lane));
+  // The copy publishes what the async proxy sees, and not what the issuing thread did besides.
+  History seen = known(w, lane);
+  seen.all.clear();
+  join(seen.all, seen.shared);
+  join(seen.all, seen.global);
+  join(p.gathered, seen);
 }
 
 void Race::end_bulk(Cta& cta, uint32_t mbarrier) {
@@ -304,9 +323,10 @@ void Race::issue_async(Warp& w, const Instruction& i, uint32_t lane, uint64_t to
 
 void Race::arrive_async(Warp& w, const Instruction& i, uint32_t lane, uint32_t mbarrier) {
   access(w, i, lane, mbarrier, 8, true, false, access_of(w, i, lane));
-  Phase& p = phase(*w.cta, mbarrier);
-  join(p.gathered, known(w, lane));
-  join(p.gathered.all[warps_ + number(w)], {1, 1u << lane, state(w).async_tick});
+  // The arrival comes once the copies are complete, and releases nothing else of the thread.
+  Clock& gathered = phase(*w.cta, mbarrier).gathered.all;
+  if (gathered.size() < agents_) gathered.resize(agents_);
+  join(gathered[warps_ + number(w)], {1, 1u << lane, state(w).async_tick});
 }
 
 void Race::load_async(Warp& w, const Instruction& i, uint64_t at, uint32_t bytes, bool done) {

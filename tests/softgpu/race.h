@@ -71,7 +71,8 @@ class Race {
   };
   struct Cell {  // a cell is 2 bytes
     Access write;
-    std::vector<Access> reads;  // reads since the write, the last one of each of some agents
+    Access beside;              // an earlier write, of the other byte
+    std::vector<Access> reads;  // reads since the write of their bytes, the last one of each of some agents
     uint8_t next_read = 0;
   };
   struct State {                                      // state of a warp
@@ -101,6 +102,8 @@ class Race {
   Cell& cell(const Cta& cta, uint64_t at, bool shared);
   void access(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uint32_t bytes, bool shared,
               bool writes, Access now);
+  void remember_read(Cell& cell, const Access& now);
+  void remember_write(Cell& cell, const Access& now);
   void report(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, bool shared, const char* what,
               const Access& other);
   Access access_of(Warp& w, const Instruction& i, uint32_t lane);

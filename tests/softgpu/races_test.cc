@@ -120,5 +120,77 @@ TEST_CASE("What a copy brings is ordered by the wait for its bytes alone") {
   CHECK(has(races_of(body, 1, 32), "race: reads behind a write of CTA 0 a bulk copy"));
 }
 
+// Warp 0 writes byte 0 of shared memory, then executes `more`. Warp 1 reads byte 0, and nothing orders it.
+std::string bytes(const std::string& more) {
+  return "setp.ge.u32 %p0, %t, 32; @%p0 bra reader; setp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 1; mov.b32 "
+         "%r1, 7; cvt.u16.u32 %h0, %r1; @%p1 st.shared.b8 [smem+64], %h0; bar.warp.sync -1; " +
+         more +
+         "bra.uni end; reader: setp.ne.u32 %p3, %t, 32; @%p3 bra end; ld.shared.b8 %h1, [smem+64]; end:";
+}
+
+TEST_CASE("A write of a byte hides nothing of the byte beside it, in whatever order accesses run") {
+  const std::string beside = "@%p2 st.shared.b8 [smem+65], %h0; bar.warp.sync -1; ";
+  const std::string again = beside + "@%p1 st.shared.b8 [smem+64], %h0; ";
+  for (const std::string& more :
+       {std::string(), beside, again, "@%p2 ld.shared.b8 %h2, [smem+65]; " + beside})
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      Run run;
+      run.body = bytes(more);
+      run.threads = 64;
+      run.settings.races = true, run.settings.seed = seed;
+      CHECK(has(run_ptx(run).error, "race: "));
+    }
+  const std::string other =
+      "setp.eq.u32 %p1, %t, 0; mov.b32 %r1, 7; cvt.u16.u32 %h0, %r1; @%p1 st.shared.b8 "
+      "[smem+64], %h0; setp.eq.u32 %p2, %t, 32; @%p2 st.shared.b8 [smem+65], %h0;";
+  CHECK(races_of(other, 1, 64) == "");
+}
+
+// Warp 0 announces bytes, executes `store` and issues their copy. Warp 1 waits for the copy and reads the
+// word that `store` writes.
+std::string beside_a_copy(const std::string& before, const std::string& store) {
+  return "setp.ge.u32 %p0, %t, 32; mov.b64 %d9, smem; setp.ne.b32 %p5, %t, 0; @%p5 bra made;"
+         "mbarrier.init.shared.b64 [%d9], 1; fence.mbarrier_init.release.cluster; made: bar.sync 0, 64;"
+         "@%p0 bra reader; @%p5 bra end; mov.b32 %r1, 64; " +
+         before + "mbarrier.arrive.expect_tx.shared.b64 %d1, [%d9], %r1; " + store +
+         "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%d9+1024], [%out], %r1, [%d9];"
+         "bra.uni end; reader: setp.ne.b32 %p6, %t, 32;"
+         "wait: mbarrier.try_wait.parity.shared.b64 %p1, [%d9], 0; @!%p1 bra wait; @%p6 bra end;"
+         "ld.shared.b32 %r2, [smem+64]; ld.shared.b32 %r3, [smem+1024]; end:";
+}
+
+TEST_CASE("A bulk copy publishes its bytes and what the async proxy sees, not what its thread did besides") {
+  const std::string store = "st.shared.b32 [smem+64], %t; ";
+  CHECK(races_of(beside_a_copy(store, ""), 1, 64) == "");
+  CHECK(races_of(beside_a_copy("", store + "fence.proxy.async.shared::cta; "), 1, 64) == "");
+  CHECK(has(races_of(beside_a_copy("", store), 1, 64), "race: "));
+}
+
+TEST_CASE("The arrival of a thread's cp.async publishes their bytes alone") {
+  const auto body = [](const std::string& store) {
+    return "setp.ge.u32 %p0, %t, 32; mov.b64 %d9, smem; setp.ne.b32 %p5, %t, 0; @%p5 bra made;"
+           "mbarrier.init.shared.b64 [%d9], 1; made: bar.sync 0, 64; @%p0 bra reader; @%p5 bra end;" +
+           store +
+           "cp.async.cg.shared.global [%d9+1024], [%out], 16; cp.async.mbarrier.arrive.shared.b64 [%d9];"
+           "st.relaxed.cta.shared.b32 [smem+128], 1; bra.uni end; reader: setp.ne.b32 %p6, %t, 32; @%p6 bra "
+           "end;"
+           "poll: ld.relaxed.cta.shared.b32 %r3, [smem+128]; setp.ne.b32 %p2, %r3, 1; @%p2 bra poll;"
+           "mbarrier.arrive.shared.b64 %d2, [%d9];"
+           "wait: mbarrier.try_wait.parity.shared.b64 %p1, [%d9], 0; @!%p1 bra wait;"
+           "ld.shared.b32 %r2, [smem+64]; end:";
+  };
+  bool found = false;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Run run;
+    run.threads = 64;
+    run.settings.races = true, run.settings.seed = seed;
+    run.body = body("");
+    CHECK(run_ptx(run).error == "");
+    run.body = body("st.shared.b32 [smem+64], %t; ");
+    found |= has(run_ptx(run).error, "race: ");
+  }
+  CHECK(found);
+}
+
 }  // namespace
 }  // namespace softgpu
