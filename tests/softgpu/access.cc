@@ -16,7 +16,7 @@ void take_element(Warp& w, const Operand& o, uint32_t lanes, uint32_t n, const u
     each_lane(lanes, [&](uint32_t l) {
       T value;
       std::memcpy(&value, from[l] + n * sizeof(T), sizeof(T));
-      d[l] = value;
+      d[l] = static_cast<std::remove_reference_t<decltype(*d)>>(value);
     });
   };
   if (o.bytes == 2) {
@@ -61,7 +61,8 @@ void read_global(Warp& w, const Instruction& i, const Addresses& a, uint32_t lan
         from[l] = reinterpret_cast<const uint8_t*>(a.at[l]);
       else
         read_memory(cta, w.seen[l].memory, a.at[l], bytes, slow[l]);
-    } else if (i.order == Order::kRelaxed && i.scope != Scope::kCta && !no_past) {
+    } else if ((i.order == Order::kRelaxed || i.scope == Scope::kCta) && !no_past) {
+      // Scope .cta orders nothing among CTAs: an acquire of it may show what other CTAs stored long ago.
       read_coherent(cta, w.seen[l].memory, a.at[l], bytes, slow[l]);
     } else {
       if (i.order == Order::kAcquire) acquire_memory(w, 1u << l, i.scope);
@@ -176,10 +177,13 @@ void add_element(Forms& f, const std::string& type) {
 
 template <class T>
 void add_type(Forms& f, const std::string& bits) {
-  for (const char* kind : {"b", "u", "s"}) {
+  for (const char* kind : {"b", "u"}) {
     add_element<T, false>(f, kind + bits);
     add_element<T, true>(f, kind + bits);
   }
+  // The sign of a loaded element fills the rest of a wider register.
+  add_element<std::make_signed_t<T>, false>(f, "s" + bits);
+  add_element<std::make_signed_t<T>, true>(f, "s" + bits);
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ void check_shared(Warp& w, const Instruction& i, Addresses& a, uint32_t lanes, u
     if (a.at[l] % bytes != 0) w.machine().fault(&w, &i, "misaligned shared address " + hex(a.at[l]));
     if (offset >= cta.shared.size() || bytes > cta.shared.size() - offset)
       w.machine().fault(&w, &i, "address " + hex(a.at[l]) + " is outside of shared memory");
-    if (cta.holds_mbarrier[offset / 8]) w.machine().fault(&w, &i, "plain access to an mbarrier");
+    for (uint64_t word = offset / 8; word <= (offset + bytes - 1) / 8; ++word)
+      if (cta.holds_mbarrier[word]) w.machine().fault(&w, &i, "plain access to an mbarrier");
     a.at[l] = offset;
   });
   if (!w.machine().settings.banks.empty()) count_banks(w, i, a, lanes, bytes);

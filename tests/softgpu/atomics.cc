@@ -97,7 +97,7 @@ void add_update(Forms& f, const std::string& name) {
       atom.scope = red.scope = width;
       const std::string middle = std::string(order) + "." + scope + ".global.";
       f["atom." + middle + name] = atom;
-      f["red." + middle + name] = red;
+      if (!acquires(value)) f["red." + middle + name] = red;  // PTX has relaxed and release ones
     }
 }
 

@@ -6,8 +6,8 @@
 namespace softgpu {
 namespace {
 
-void release_barrier(Machine& m, Barrier& b, const std::vector<Warp*>& all, Warp& last) {
-  join_barrier(all);
+void release_barrier(Machine& m, Barrier& b, Warp& last) {
+  join_barrier(b.waiting);
   for (Warp* other : b.waiting) {
     other->at_barrier = false;
     if (other != &last) m.wake(*other);
@@ -15,8 +15,8 @@ void release_barrier(Machine& m, Barrier& b, const std::vector<Warp*>& all, Warp
   b = {};
 }
 
-// Executes bar.sync (`Waits`) or bar.arrive. `Counted`: the instruction gives the number of threads.
-template <bool Waits, bool Counted>
+// Executes bar.sync. `Counted`: the instruction gives the number of threads.
+template <bool Counted>
 Flow barrier(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
   Cta& cta = *w.cta;
@@ -38,11 +38,8 @@ Flow barrier(Warp& w, const Instruction& i, uint32_t lanes) {
   b.expected = threads;
   b.threads += 32;
   b.waiting.push_back(&w);
-  w.at_barrier = Waits;
-  if (b.threads == threads) {
-    const std::vector<Warp*> all = b.waiting;
-    release_barrier(m, b, all, w);
-  }
+  w.at_barrier = true;
+  if (b.threads == threads) release_barrier(m, b, w);
   return Flow::kYield;
 }
 
@@ -95,9 +92,8 @@ Flow await_grids(Warp& w, const Instruction&, uint32_t lanes) {
 }  // namespace
 
 void add_barrier_forms(Forms& f) {
-  f["bar.sync"] = f["barrier.sync.aligned"] = {barrier<true, true>, "=ww", true};
-  f["bar.sync by all"] = {barrier<true, false>, "=w", true};
-  f["bar.arrive"] = {barrier<false, true>, "=ww", true};
+  f["bar.sync"] = f["barrier.sync.aligned"] = {barrier<true>, "=ww", true};
+  f["bar.sync by all"] = {barrier<false>, "=w", true};
   f["setmaxnreg.inc.sync.aligned.u32"] = {set_registers<true>, "=n", true};
   f["setmaxnreg.dec.sync.aligned.u32"] = {set_registers<false>, "=n", true};
   f["nanosleep.u32"] = {nanosleep, "=w"};

@@ -9,23 +9,35 @@ namespace softgpu {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+// A block begins at a multiple of 256, as CUDA promises, and not at one of 512.
+constexpr uint64_t kSkipped = 256;
 constexpr size_t kKept = 12;        // old values that are kept of a sector, at most
 constexpr uint64_t kTurns = 20000;  // turns for which old values stay visible, at most
 
+// Returns the bytes of a block's pages, without the one behind them that nobody may touch.
 uint64_t mapped(uint64_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
+  return (kSkipped + bytes + kPage - 1) / kPage * kPage;
+}
+
+void unmap(uint64_t begin, uint64_t bytes) {
+  munmap(reinterpret_cast<void*>(begin - kSkipped), mapped(bytes) + kPage);
 }
 
 }  // namespace
 
 DeviceMemory::~DeviceMemory() {
-  for (const auto& [begin, block] : blocks_) munmap(reinterpret_cast<void*>(begin), mapped(block->bytes));
+  for (const auto& [begin, block] : blocks_) unmap(begin, block->bytes);
 }
 
 uint64_t DeviceMemory::allocate(uint64_t bytes) {
-  void* p = mmap(nullptr, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                 -1, 0);
-  if (p == MAP_FAILED) return 0;
+  void* pages =
+      mmap(nullptr, mapped(bytes) + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) return 0;
+  if (mprotect(pages, mapped(bytes), PROT_READ | PROT_WRITE) != 0) {
+    munmap(pages, mapped(bytes) + kPage);
+    return 0;
+  }
+  char* p = static_cast<char*>(pages) + kSkipped;
   std::memset(p, 0xff, bytes);
   auto block = std::make_unique<Allocation>();
   block->begin = reinterpret_cast<uint64_t>(p);
@@ -39,7 +51,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes) {
 bool DeviceMemory::release(uint64_t address) {
   const auto at = blocks_.find(address);
   if (at == blocks_.end()) return false;
-  munmap(reinterpret_cast<void*>(address), mapped(at->second->bytes));
+  unmap(address, at->second->bytes);
   blocks_.erase(at);
   last_ = nullptr;
   return true;

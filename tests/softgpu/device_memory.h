@@ -28,6 +28,7 @@ class DeviceMemory {
   ~DeviceMemory();
 
   // Returns 0 where there is no memory. The bytes begin as 0xff, which is NaN in every floating-point type.
+  // No other block follows the block directly.
   uint64_t allocate(uint64_t bytes);
   bool release(uint64_t address);
   // Returns the allocation that holds all of the bytes, or nullptr.

@@ -32,10 +32,11 @@ u64 both(u64 a, u64 b) {
   return u64{high} << 32 | low;
 }
 
-// Converts to an integer, rounding towards zero. Values out of range saturate, and NaN becomes 0.
+// Converts to an integer, rounding towards zero. Values out of range saturate. NaN becomes 0 in 32 bits, and
+// the top bit alone in 64 bits.
 template <class T>
 T truncate(float a) {
-  if (std::isnan(a)) return 0;
+  if (std::isnan(a)) return sizeof(T) == 8 ? static_cast<T>(u64{1} << 63) : T{0};
   const double t = std::trunc(static_cast<double>(a));
   if (t < static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
   if (t >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return std::numeric_limits<T>::max();
@@ -97,6 +98,17 @@ void add_float_forms(Forms& f) {
   f["rcp.rn.f32"] = map<+[](float a) { return 1 / a; }>();
 }
 
+// Returns a sum rounded to odd: a sum that doubles do not hold becomes the neighbour with an odd last bit. A
+// later rounding to fewer bits then gives what one rounding of the exact sum gives.
+double sum_to_odd(double a, double b) {
+  const double sum = a + b;
+  if (!std::isfinite(sum)) return sum;
+  const double of_b = sum - a, error = (a - (sum - of_b)) + (b - of_b);
+  const u64 bits = std::bit_cast<u64>(sum);
+  if (error == 0 || (bits & 1) != 0) return sum;
+  return std::bit_cast<double>((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
+}
+
 // Returns the results of two halves, each computed without rounding and then rounded once.
 template <class Compute>
 u32 bf16_halves(u32 a, u32 b, u32 c, const Compute& compute) {
@@ -109,7 +121,7 @@ u32 bf16_halves(u32 a, u32 b, u32 c, const Compute& compute) {
 
 void add_bf16x2_forms(Forms& f) {
   f["fma.rn.bf16x2"] = map<+[](u32 a, u32 b, u32 c) {
-    return bf16_halves(a, b, c, [](double x, double y, double z) { return x * y + z; });
+    return bf16_halves(a, b, c, [](double x, double y, double z) { return sum_to_odd(x * y, z); });
   }>();
   f["max.xorsign.abs.bf16x2"] = map<+[](u32 a, u32 b) {
     const u32 signs = (a ^ b) & 0x80008000;
@@ -118,10 +130,10 @@ void add_bf16x2_forms(Forms& f) {
   }>();
   for (const std::string& rounding : {"", ".rn"}) {
     f["add" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
-      return bf16_halves(a, b, 0, [](double x, double y, double) { return x + y; });
+      return bf16_halves(a, b, 0, [](double x, double y, double) { return sum_to_odd(x, y); });
     }>();
     f["sub" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
-      return bf16_halves(a, b, 0, [](double x, double y, double) { return x - y; });
+      return bf16_halves(a, b, 0, [](double x, double y, double) { return sum_to_odd(x, -y); });
     }>();
     f["mul" + rounding + ".bf16x2"] = map<+[](u32 a, u32 b) {
       return bf16_halves(a, b, 0, [](double x, double y, double) { return x * y; });

@@ -55,7 +55,12 @@ Flow divide(Warp& w, const Instruction& i, uint32_t lanes) {
   T out[32];
   each_lane(lanes, [&](uint32_t l) {
     if (b[l] == 0) w.machine().fault(&w, &i, "division by zero in lane " + std::to_string(l));
-    out[l] = static_cast<T>(Remainder ? a[l] % b[l] : a[l] / b[l]);
+    const bool negates =
+        std::is_signed_v<T> && b[l] == static_cast<T>(-1);  // x86 divides no least number by -1
+    if (negates)
+      out[l] = Remainder ? T{0} : static_cast<T>(u64{0} - static_cast<u64>(a[l]));
+    else
+      out[l] = static_cast<T>(Remainder ? a[l] % b[l] : a[l] / b[l]);
   });
   write_lanes(w, w.operand(i, 0), lanes, out);
   return Flow::kNext;
@@ -65,8 +70,8 @@ template <class T>
 void add_common(Forms& f, const std::string& type, const std::string& bits) {
   f["add." + type] = map<+[](T a, T b) { return static_cast<T>(a + b); }>();
   f["sub." + type] = map<+[](T a, T b) { return static_cast<T>(a - b); }>();
-  f["mul.lo." + type] = map<+[](T a, T b) { return static_cast<T>(a * b); }>();
-  f["mad.lo." + type] = map<+[](T a, T b, T c) { return static_cast<T>(a * b + c); }>();
+  f["mul.lo." + type] = map<+[](T a, T b) { return static_cast<T>((0u + a) * b); }>();
+  f["mad.lo." + type] = map<+[](T a, T b, T c) { return static_cast<T>((0u + a) * b + c); }>();
   f["neg." + type] = map<+[](T a) { return static_cast<T>(T{0} - a); }>();
   f["and." + bits] = map<+[](T a, T b) { return static_cast<T>(a & b); }>();
   f["or." + bits] = map<+[](T a, T b) { return static_cast<T>(a | b); }>();

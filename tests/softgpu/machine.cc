@@ -73,10 +73,10 @@ void Machine::begin_cta(Grid& grid) {
     w->area[1] = const_cast<uint8_t*>(k.constants.data());
     w->written.assign(k.registers, 0);
     w->busy.assign(k.registers, 0);
-    w->last_write.assign(k.registers, 0);
+    w->last_access.assign(k.registers, 0);
     w->live = l.threads - 32 * n >= 32 ? ~0u : (1u << (l.threads - 32 * n)) - 1;
     w->splits.push_back({0, w->live, false});
-    w->seen.fill({grid.first_view, 0});
+    w->seen.fill({grid.first_view, {}});
     w->max_registers = k.registers_per_thread;
     for (uint32_t lane = 0; lane < 32; ++lane) {
       const uint32_t values[kSpecials] = {0, 32 * n + lane, cta->index, l.threads, l.blocks, lane};

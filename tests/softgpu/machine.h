@@ -1,6 +1,7 @@
 // The machine runs grids, CTAs and warps, and chooses which warp goes next. One seed gives one run.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
@@ -23,12 +24,13 @@ struct MBarrierClocks;
 class Machine;
 class Race;
 
-// A lane certainly sees the stores in memory and those of its own CTA up to these numbers.
+// A lane certainly sees the stores in memory, and those of each warp of its own CTA, up to these numbers.
 struct Seen {
-  uint32_t memory = 0, cta = 0;
+  uint32_t memory = 0;
+  std::array<uint32_t, 32> warps{};
   void join(const Seen& other) {
-    memory = memory < other.memory ? other.memory : memory;
-    cta = cta < other.cta ? other.cta : cta;
+    memory = std::max(memory, other.memory);
+    for (size_t n = 0; n < warps.size(); ++n) warps[n] = std::max(warps[n], other.warps[n]);
   }
 };
 
@@ -57,13 +59,12 @@ struct Warp {
   uint8_t* area[2] = {};          // registers, then constants
   std::vector<uint32_t> written;  // lanes that have written it, by register
   std::array<Seen, 32> seen;
-  std::array<uint32_t, 32> warp_stores{};   // last store of this warp that a lane knows of, by lane
   std::array<uint32_t, 32> async_copies{};  // cp.async under way, by lane
   // State of wgmma:
   std::vector<Product> products;
-  std::vector<uint8_t> busy;         // products that use it, by register
-  std::vector<uint64_t> last_write;  // number of the warp instruction that wrote it, by register
-  uint64_t fenced_at = 0;            // number of the warp instruction of the last wgmma.fence
+  std::vector<uint8_t> busy;          // products that use it, by register
+  std::vector<uint64_t> last_access;  // number of the warp instruction that read or wrote it, by register
+  uint64_t fenced_at = 0;             // number of the warp instruction of the last wgmma.fence
   uint32_t groups = 0, products_begun = 0, products_hash = 0;
   // State of setmaxnreg:
   uint32_t max_registers = 0, register_changes = 0;
@@ -79,7 +80,6 @@ struct Warp {
 
 struct Barrier {
   uint32_t expected = 0, threads = 0;
-  Seen gathered;
   std::vector<Warp*> waiting;
 };
 

@@ -111,5 +111,64 @@ TEST_CASE("Division by zero is no number") {
   CHECK(has(error_of("mov.b32 %r1, 0; div.u32 %r0, %t, %r1;"), "division by zero"));
 }
 
+TEST_CASE("Every word of an access is held against mbarriers") {
+  const std::string second =
+      "mov.b64 %d9, smem; setp.ne.b32 %p9, %t, 0; @%p9 bra made;"
+      "mbarrier.init.shared.b64 [%d9+8], 1; made: bar.warp.sync -1;\n";
+  CHECK(
+      has(error_of(second + "@!%p9 st.shared.v4.b32 [%d9], {%t,%t,%t,%t};"), "plain access to an mbarrier"));
+  CHECK(has(error_of(second + "ld.shared.v2.b64 {%d2,%d3}, [%d9];"), "plain access to an mbarrier"));
+  CHECK(error_of(second + "ld.shared.v2.b64 {%d2,%d3}, [%d9+16];") == "");
+}
+
+TEST_CASE("No allocation follows another directly, and none is aligned to more than 256 bytes") {
+  DeviceMemory memory;
+  for (const uint64_t bytes : {1, 256, 4096 - 256, 4096, 5000}) {
+    const uint64_t block = memory.allocate(bytes), next = memory.allocate(bytes);
+    CHECK(block % 512 == 256);
+    CHECK(memory.find(block, bytes) != nullptr);
+    CHECK(memory.find(block, bytes + 1) == nullptr);
+    CHECK(memory.find(block + bytes, 1) == nullptr);
+    CHECK(memory.release(block));
+    CHECK(memory.find(next, bytes) != nullptr);
+  }
+}
+
+TEST_CASE("Forms that PTX has not are unknown") {
+  CHECK(has(error_of("red.acquire.gpu.global.add.u32 [%out], 1;"), "unknown instruction red.acquire"));
+  CHECK(has(error_of("red.acq_rel.gpu.global.add.u32 [%out], 1;"), "unknown instruction red.acq_rel"));
+  CHECK(error_of("red.release.gpu.global.add.u32 [%out], 1;") == "");
+}
+
+// Returns PTX in which a warpgroup multiplies zeros twice into the same sums. `between` comes before the
+// second product.
+std::string two_products(const std::string& between) {
+  std::string zeros, sums;
+  for (int n = 100; n < 132; ++n) {
+    zeros += "mov.b32 %r" + std::to_string(n) + ", 0; ";
+    sums += (sums.empty() ? "{%r" : ",%r") + std::to_string(n);
+  }
+  const std::string product = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " + sums +
+                              "}, {%r1,%r1,%r1,%r1}, %d8, %p0, 1, 1, 0; wgmma.commit_group.sync.aligned; "
+                              "wgmma.wait_group.sync.aligned 0; ";
+  return zeros +
+         "mov.b32 %r1, 0; mov.b64 %d9, smem; shr.u64 %d8, %d9, 4; or.b64 %d8, %d8, 0x4000004000010000; "
+         "setp.ne.b32 %p0, %t, 99999; wgmma.fence.sync.aligned; " +
+         product + between + product;
+}
+
+TEST_CASE("wgmma: registers that were read or written need a fence before the next product") {
+  const auto error = [](const std::string& between) {
+    Run run;
+    run.body = two_products(between);
+    run.threads = 128, run.shared_bytes = 16384;
+    return run_ptx(run).error;
+  };
+  CHECK(error("") == "");
+  CHECK(has(error("add.s32 %r3, %r100, 1;"), "operand 0 was accessed since the last wgmma.fence"));
+  CHECK(has(error("mov.b32 %r101, 0;"), "operand 1 was accessed since the last wgmma.fence"));
+  CHECK(error("add.s32 %r3, %r100, 1; wgmma.fence.sync.aligned;") == "");
+}
+
 }  // namespace
 }  // namespace softgpu

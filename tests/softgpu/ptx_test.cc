@@ -121,5 +121,41 @@ TEST_CASE("What is unknown is an error with its line") {
   CHECK(has(run_ptx(run).error, "a register of another size: %d0"));
 }
 
+TEST_CASE("Integers: the least number divided by -1, 16-bit products, and signs of narrow loads") {
+  const std::string least = "mov.b32 %r1, 0x80000000; mov.b32 %r2, -1; ";
+  CHECK(results(least + "div.s32 %r0, %r1, %r2;")[0] == 0x80000000);
+  CHECK(results(least + "rem.s32 %r0, %r1, %r2;")[0] == 0);
+  CHECK(results("mov.b32 %r1, 8; mov.b32 %r2, -1; div.s32 %r0, %r1, %r2;")[0] == 0xfffffff8);
+  CHECK(
+      results("mov.b64 %d2, 0x8000000000000000; mov.b64 %d3, -1; div.s64 %d4, %d2, %d3; shr.u64 %d5, %d4, 32;"
+              "cvt.u32.u64 %r0, %d5;")[0] == 0x80000000);
+  CHECK(results(
+            "mov.b32 %r1, 65535; cvt.u16.u32 %h0, %r1; mul.lo.s16 %h1, %h0, %h0; cvt.u32.u16 %r0, %h1;")[0] ==
+        1);
+  const std::string narrow = "mov.b32 %r1, 0x8080; st.shared.b32 [smem], %r1; bar.warp.sync -1; ";
+  CHECK(results(narrow + "ld.shared.s8 %r0, [smem];")[0] == 0xffffff80);
+  CHECK(results(narrow + "ld.shared.u8 %r0, [smem];")[0] == 0x80);
+  CHECK(results(narrow + "ld.shared.s16 %r0, [smem];")[0] == 0xffff8080);
+  CHECK(results(narrow + "ld.shared.s8 %h0, [smem]; cvt.u32.u16 %r0, %h0;")[0] == 0xff80);
+}
+
+TEST_CASE("Floats: NaN becomes 0 in 32-bit integers and the top bit in 64-bit ones") {
+  const std::string nan = "mov.b32 %r1, 0f7FC00000; ";
+  for (const std::string sign : {"u", "s"}) {
+    CHECK(results(nan + "cvt.rzi." + sign + "32.f32 %r0, %r1;")[0] == 0);
+    CHECK(results(nan + "cvt.rzi." + sign +
+                  "64.f32 %d2, %r1; shr.u64 %d3, %d2, 32; cvt.u32.u64 %r0, %d3;")[0] == 0x80000000);
+    CHECK(results(nan + "cvt.rzi." + sign + "64.f32 %d2, %r1; cvt.u32.u64 %r0, %d2;")[0] == 0);
+  }
+}
+
+TEST_CASE("Floats: a sum of bf16 beside a tie by less than doubles hold is rounded once") {
+  // 1.0078125 * 1.5 is a tie of two bf16. The addend is 2^-100, or its negative.
+  const std::string tie = "mov.b32 %r1, 0x3f813f81; mov.b32 %r2, 0x3fc03fc0; mov.b32 %r3, 0x0d808d80; ";
+  CHECK(results(tie + "fma.rn.bf16x2 %r0, %r1, %r2, %r3;")[0] == 0x3fc23fc1);
+  const std::string negative = "mov.b32 %r1, 0xbf81bf81; mov.b32 %r2, 0x3fc03fc0; mov.b32 %r3, 0x0d808d80; ";
+  CHECK(results(negative + "fma.rn.bf16x2 %r0, %r1, %r2, %r3;")[0] == 0xbfc1bfc2);
+}
+
 }  // namespace
 }  // namespace softgpu

@@ -37,8 +37,9 @@ void check_written(Warp& w, const Instruction& i, uint32_t lanes) {
     uint32_t& written = w.written[o[n].reg];
     written |= lanes;
     if (undefined && i.sources == 1) written &= ~undefined;
-    if (tracks) w.last_write[o[n].reg] = w.instructions;
   }
+  if (tracks)
+    for (uint32_t n = 0; n < uint32_t{i.results} + i.sources; ++n) w.last_access[o[n].reg] = w.instructions;
 }
 
 }  // namespace

@@ -15,25 +15,24 @@ constexpr size_t kBuffered = 512;  // stores in a CTA's buffer above which it dr
 void join_warp(Warp& w, uint32_t lanes) {
   Seen all;
   each_lane(lanes, [&](uint32_t l) { all.join(w.seen[l]); });
-  each_lane(lanes, [&](uint32_t l) {
-    w.seen[l] = all;
-    w.warp_stores[l] = w.cta->stores.last_number();
-  });
+  all.warps[w.index] = w.cta->stores.last_number();
+  each_lane(lanes, [&](uint32_t l) { w.seen[l] = all; });
   if (Race* race = w.cta->grid->race.get()) race->join_warp(w, lanes);
 }
 
 void join_barrier(const std::vector<Warp*>& warps) {
   Seen all;
-  for (const Warp* w : warps)
+  for (const Warp* w : warps) {
     for (const Seen& s : w->seen) all.join(s);
-  all.cta = warps.front()->cta->stores.last_number();
+    all.warps[w->index] = w->cta->stores.last_number();
+  }
   for (Warp* w : warps) w->seen.fill(all);
   if (Race* race = warps.front()->cta->grid->race.get()) race->join_barrier(warps);
 }
 
 Seen known_to(const Warp& w, uint32_t lane) {
   Seen s = w.seen[lane];
-  s.cta = w.cta->stores.last_number();
+  s.warps[w.index] = w.cta->stores.last_number();
   return s;
 }
 
@@ -45,9 +44,9 @@ void acquire_memory(Warp& w, uint32_t lanes, Scope scope) {
 
 void release_memory(Warp& w, uint32_t lane, Scope scope) {
   if (scope == Scope::kCta) return;
-  const uint32_t cta = w.seen[lane].cta, warp = w.warp_stores[lane];
+  const Seen& seen = w.seen[lane];
   w.cta->stores.drain(w.machine().memory, w.cta->id, w.machine().turns(), [&](const PendingStore& s) {
-    return s.number <= cta || (s.warp == w.index && (s.lane == lane || s.number <= warp));
+    return s.number <= seen.warps[s.warp] || (s.warp == w.index && s.lane == lane);
   });
 }
 

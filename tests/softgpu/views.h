@@ -13,7 +13,8 @@ namespace softgpu {
 // Joins the views of a warp's lanes, or of the warps at a barrier.
 void join_warp(Warp& w, uint32_t lanes);
 void join_barrier(const std::vector<Warp*>& warps);
-// Returns what a lane knows when it tells others of it.
+// Returns what a lane knows when it tells others of it. The stores of its warp's other lanes are taken for
+// known.
 Seen known_to(const Warp& w, uint32_t lane);
 
 void acquire_memory(Warp& w, uint32_t lanes, Scope scope);

@@ -99,8 +99,8 @@ Flow product(Warp& w, const Instruction& i, uint32_t lanes) {
   if (w.cta->grid->launch.threads / 128 <= w.index / 4)
     m.fault(&w, &i, "the warp belongs to no whole warpgroup");
   for (uint32_t n = 0; n < kB; n = n + 1 == kSums ? kA : n + 1)
-    if (w.last_write[w.operand(i, n).reg] > w.fenced_at)
-      m.fault(&w, &i, "operand " + std::to_string(n) + " was written since the last wgmma.fence");
+    if (const Operand& o = w.operand(i, n); !o.constant && w.last_access[o.reg] > w.fenced_at)
+      m.fault(&w, &i, "operand " + std::to_string(n) + " was accessed since the last wgmma.fence");
   const auto number = [&](uint32_t n) { return *w.at<uint32_t>(w.operand(i, kScaleD + n)); };
   const bool transposed = Type::count == 16 && number(3) != 0;  // only types of 2 bytes may be
   if (number(1) != 1 || number(2) != 1 || transposed)
