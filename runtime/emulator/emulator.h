@@ -72,7 +72,7 @@ struct EmulatorOptions {
   uint64_t seed = 0;          // 0: fixed order; else it seeds the order of threads, workers and copies
   uint32_t os_threads = 1;    // worker w runs on OS thread w mod os_threads
   bool race = false;          // finds unordered accesses; requires os_threads == 1
-  uint32_t max_reports = 16;  // distinct races after which the launch ends
+  uint32_t max_reports = 16;  // distinct races after which the launch ends, at the last one's access
   // after_step is called when all tasks of a step have ended, maybe twice at the end of a launch without
   // faults. before_step is called by threads of the launch before each step but the first.
   //

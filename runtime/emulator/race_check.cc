@@ -208,13 +208,16 @@ void Race::report(RaceKind kind, const Actor& actor, AgentEpoch earlier, uint32_
   found.address = address;
   found.now = party(actor.epoch, actor.site);
   found.earlier = party(earlier, earlier_site);
-  found.message = fmt::format(
-      "{} of {}: {}", kind_name(kind),
-      describe_address(*launch_.workers[found.now.worker], reinterpret_cast<const void*>(address)),
-      describe_party(found.now));
+  const Worker& worker = *launch_.workers[found.now.worker];
+  found.message = fmt::format("{} of {}: {}", kind_name(kind),
+                              describe_address(worker, reinterpret_cast<const void*>(address)),
+                              describe_party(found.now));
   if (kind != RaceKind::kOutsideShared) found.message += "; earlier " + describe_party(found.earlier);
   reports_->push_back(std::move(found));
-  if (reported_.size() >= launch_.options.max_reports) end_launch(launch_);
+  if (reported_.size() < launch_.options.max_reports) return;
+  // The fiber goes no further, because what it reads now may be anything, such as a wild address.
+  end_launch(launch_);
+  abandon();
 }
 
 }  // namespace mkrt::emulator

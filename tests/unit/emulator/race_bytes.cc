@@ -14,10 +14,10 @@ struct Bytes {
   uint32_t how;
 };
 
-Run run_bytes(mkrt::KernelEntry kernel, uint32_t workers, uint32_t how) {
+Run run_bytes(mkrt::KernelEntry kernel, uint32_t workers, uint32_t how, uint32_t threads = 32) {
   Bytes bytes{};
   bytes.how = how;
-  auto options = options_for(workers, 32);
+  auto options = options_for(workers, threads);
   options.race = true;
   return launch(kernel, bytes, options);
 }
@@ -38,15 +38,17 @@ void write_after_read(const mkrt::MkSession* session, const mkrt::MkStep* step) 
   }
 }
 
-// Four lanes write a byte each. The lane of byte `how` alone is not ordered before the read of all four.
+// Thread 0 writes byte `how`, and nothing orders warp 1 after that. Four lanes of warp 1 write the other
+// bytes, and a fifth reads all of them.
 void read_after_write(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& b = arguments_of<Bytes>(session);
+  if (mk_thread() == 0) write(&b.bytes[b.how], uint8_t{1}, 10 + b.how);
+  if (mk_thread() < 32) return;
   for (uint32_t i = 0; i < 4; ++i) {
-    if (mk_thread() == i && i != b.how) write(&b.bytes[i], uint8_t{1}, 10 + i);
+    if (mk_thread() == 32 + i && i != b.how) write(&b.bytes[i], uint8_t{1}, 10 + i);
     mk_warp_sync();
   }
-  if (mk_thread() == b.how) write(&b.bytes[b.how], uint8_t{1}, 10 + b.how);
-  if (mk_thread() == 16)
+  if (mk_thread() == 48)
     for (uint32_t i = 4; i-- > 0;) read(&b.bytes[i], 20 + i);
 }
 
@@ -88,7 +90,27 @@ void bulk_over_async(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   wait_phase(&bars[1], 0, step);
 }
 
+// All lanes write one byte without order, then count themselves.
+void goes_on(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& b = arguments_of<Bytes>(session);
+  write(&b.bytes[0], uint8_t{1}, mk_thread());
+  ++b.flag;
+}
+
 }  // namespace
+
+TEST_CASE("a thread goes no further than the race that ends the launch") {
+  for (const uint32_t most : {1u, 5u}) {
+    Bytes bytes{};
+    auto options = options_for(1, 32);
+    options.race = true;
+    options.max_reports = most;
+    const Run run = launch(goes_on, bytes, options);
+    CHECK(run.error() == "");
+    CHECK(run.races.size() == most);
+    CHECK(bytes.flag == most);
+  }
+}
 
 TEST_CASE("a write of one byte leaves what is known of reads of its neighbours") {
   for (uint32_t read_bytes = 0; read_bytes <= 4; ++read_bytes) {
@@ -103,10 +125,10 @@ TEST_CASE("a write of one byte leaves what is known of reads of its neighbours")
 TEST_CASE("each byte of a word has a last write of its own") {
   for (uint32_t unordered = 0; unordered < 4; ++unordered) {
     CAPTURE(unordered);
-    const Run run = run_bytes(read_after_write, 1, unordered);
+    const Run run = run_bytes(read_after_write, 1, unordered, 64);
     REQUIRE(run.races.size() == 1);
     CHECK(run.races[0].kind == RaceKind::kReadAfterWrite);
-    CHECK(run.races[0].earlier.thread == unordered);
+    CHECK(run.races[0].earlier.thread == 0);
     CHECK(run.races[0].now.site == 20 + unordered);
   }
 }
