@@ -262,7 +262,7 @@ std::vector<Mutant> body_mutants() {
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
       {"attend: greatest scores of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: sums of the warps", {{attend, barrier, 2, drop}}, {kReadTooEarly}},
-      {"attend: addresses of rows", {{put, sync, 0, drop}}, {kWriteTooEarly, kCrash}},
+      {"attend: addresses of rows", {{put, sync, 0, drop}}, {kReadTooEarly, kWriteTooEarly, kCrash}},
       {"attend: rows of the step", {{"9take_rowsINS_4Bf16", sync, 0, drop}}, {kReadTooEarly}},
       {"attend: no fence behind rows", {{"release_written_stage", "mk_fence_proxy_async", 0, drop}}, {kRace}},
       {"attend: places not found yet", {{places, sync, 0, drop}}, {kReadTooEarly}},
@@ -281,7 +281,9 @@ std::vector<Mutant> lookup_mutants() {
   const std::string look_up = "mkd_look_up", barrier = "consumer_barrier", route = "mkb_route";
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
   return {
-      {"no barrier after a lookup", {{look_up, barrier, 0, drop}}, {kReadTooEarly, kDeadlock, kCrash}},
+      {"no barrier after a lookup",
+       {{look_up, barrier, 0, drop}},
+       {kReadTooEarly, kOutside, kDeadlock, kCrash}},
       {"route: choices", {{route, barrier, 1, drop}}, early},
       {"route: where rows begin", {{route, barrier, 3, drop}}, early},
       {"experts: rows of an active expert",

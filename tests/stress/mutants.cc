@@ -2,10 +2,20 @@
 #include "tests/stress/mutants.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <link.h>
 #include <llvm/IR/LLVMContext.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <functional>
 
 #include "codegen/kernel_module.h"
 #include "tests/apart.h"
@@ -56,6 +66,39 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
   });
 }
 
+struct Range {
+  uintptr_t begin, end;
+};
+std::vector<Range> loaded_code;     // of files; kernel code lies outside of it
+constexpr int kKernelCrashed = 99;  // exit status
+
+int add_code(dl_phdr_info* file, size_t, void*) {
+  for (size_t i = 0; i < file->dlpi_phnum; ++i) {
+    const auto& segment = file->dlpi_phdr[i];
+    const uintptr_t begin = file->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
+      loaded_code.push_back({begin, begin + segment.p_memsz});
+  }
+  return 0;
+}
+
+// Ends the process with kKernelCrashed if kernel code raised the signal, and by the signal otherwise.
+void end_crashed(int number, siginfo_t*, void* context) {
+  const auto at = static_cast<uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  if (std::ranges::none_of(loaded_code, [at](const Range& r) { return at >= r.begin && at < r.end; }))
+    _exit(kKernelCrashed);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void tell_crashes_apart() {
+  dl_iterate_phdr(add_code, nullptr);
+  struct sigaction action{};
+  action.sa_sigaction = end_crashed;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) sigaction(number, &action, nullptr);
+}
+
 // A mutant may run for two seconds and so many times the processor time of a run without a bug. One that
 // loops over wild addresses takes any time.
 constexpr double kTimesRight = 2;
@@ -81,6 +124,20 @@ Right run_right(const Compiled& compiled, const HostKernel& kernel, RunOptions o
   return right;
 }
 
+// Returns what is wrong with work of a mutant, by the end of its process.
+std::string error_of_end(const std::function<std::string()>& work, uint32_t seconds) {
+  const ApartResult apart = run_apart([&] { return tell_crashes_apart(), work(); }, seconds);
+  switch (apart.end) {
+    case ApartResult::End::kReturned:
+      return apart.text;
+    case ApartResult::End::kLate:
+      return fmt::format("late: no end after {} s of the processor", seconds);
+    case ApartResult::End::kCrashed:
+      break;
+  }
+  return apart.text == fmt::format("exit status {}", kKernelCrashed) ? kCrash : "a crash: " + apart.text;
+}
+
 // Returns what is wrong with a mutant's run. The run has a process of its own.
 std::string error_apart(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options,
                         const Right& right) {
@@ -88,8 +145,7 @@ std::string error_apart(const Compiled& compiled, const HostKernel& kernel, cons
     const Outcome outcome = run(compiled, kernel, options);
     return outcome.error.empty() && outcome != right.outcome ? kWrong : outcome.error;
   };
-  const ApartResult apart = run_apart(work, right.mutant_seconds);
-  return apart.end == ApartResult::End::kReturned ? apart.text : kCrash;
+  return error_of_end(work, right.mutant_seconds);
 }
 
 uint32_t selected = 0;  // number of the mutant that runs, from 1 on; 0: none
@@ -98,6 +154,8 @@ void check_caught(const Compiled& compiled, const HostKernel& kernel, const Muta
                   RunOptions options, const Right& right) {
   CAPTURE(mutant.name);
   options.device.disturbance = mutant.disturbance;
+  // A mutant that may crash takes anything for an address. The first race ends its launch before that.
+  if (std::ranges::find(mutant.caught, kCrash) != mutant.caught.end()) options.device.max_reports = 1;
   const uint64_t seeds = mutant.in_some_orders ? 32 : 2;
   bool caught = false;
   for (uint64_t seed = 0; seed < seeds && !(caught && mutant.in_some_orders); ++seed) {
@@ -126,6 +184,28 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
   kernel.entries.rules = nullptr;  // Declared regions would hide what else catches a bug.
   for (selected = 1; selected <= mutants.size(); ++selected)
     check_caught(compiled, kernel, mutants[selected - 1], options, right);
+}
+
+TEST_CASE("a run that is late or crashes outside of kernel code catches no mutant") {
+  constexpr unsigned char kInvalid[] = {0x0f, 0x0b};  // ud2
+  void* code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(code != MAP_FAILED);
+  std::memcpy(code, kInvalid, sizeof kInvalid);
+  const auto kernel = reinterpret_cast<void (*)()>(code);
+  const auto error = [](const std::function<void()>& act) {
+    return error_of_end([&] { return act(), std::string("returned"); }, 1);
+  };
+  CHECK(error([] {}) == "returned");
+  CHECK(error([=] { kernel(); }) == kCrash);
+  CHECK(error([] { std::abort(); }) == "a crash: signal 6");
+  CHECK(error([] {
+          for (volatile int i = 0;;) i = i + 1;
+        }) == "late: no end after 1 s of the processor");
+  const Mutant mutant{"", {}, {kCrash}};
+  CHECK(is_caught(mutant, kCrash));
+  CHECK(!is_caught(mutant, "a crash: signal 6"));
+  CHECK(!is_caught(mutant, "late: no end after 1 s of the processor"));
+  munmap(code, 4096);
 }
 
 TEST_CASE("a bug in the ring, in an event or inside a task is caught, and without one nothing is reported") {

@@ -25,8 +25,11 @@ inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";
 inline constexpr const char* kDiverged = " diverged: ";  // lanes of a warp diverged
 inline constexpr const char* kWrong = "a wrong result";
-inline constexpr const char* kWild = ", where there is no memory";  // an access to a wild address
-inline constexpr const char* kCrash = "a crash";  // a wild address, or a heap that was written over
+// An access to a wild address. The emulator makes an error of it.
+inline constexpr const char* kWild = ", where there is no memory";
+// A signal that kernel code raised, or an access to a wild address. A signal from elsewhere is a fault of the
+// emulator or of its heap, and catches nothing.
+inline constexpr const char* kCrash = "a crash in kernel code";
 
 struct Mutant {
   std::string name;
