@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 3;
-constexpr std::array<std::string_view, 3> kEndings = {".cubin", ".so", ".o"};
+constexpr std::array<std::string_view, 4> kEndings = {".cubin", ".so", ".o", ".same"};  // .same: of 0.1.0
 
 // Header begins an entry. The summary and the bytes follow it.
 struct Header {

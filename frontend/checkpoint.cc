@@ -227,11 +227,6 @@ Result<std::vector<std::string_view>> Checkpoint::check_ignored(const Family& fa
   return ignored;
 }
 
-Status Checkpoint::check_copies(const Family& family, const Scope& scope) const {
-  const Result<std::vector<std::string_view>> ignored = check_ignored(family, scope);
-  return ignored.ok() ? Status{} : Status(ignored.error());
-}
-
 Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
   MKC_TRY(ignored, check_ignored(family, scope));
   for (size_t i = 0; i < tensors_.size(); ++i) {

@@ -61,11 +61,8 @@ class Checkpoint {
   // Returns the error of a taken tensor whose type is not the expected one.
   Error unexpected(const std::string& name, const std::string& expected) const;
 
-  // Fails for an ignored copy that differs from its tensor.
-  Status check_copies(const Family& family, const Scope& scope) const;
-
-  // Fails for a tensor that was not taken and that the family does not declare as ignored. Further errors:
-  // those of check_copies().
+  // Fails for a tensor that was not taken and that the family does not declare as ignored, and for an ignored
+  // copy that differs from its tensor.
   Status check_all_used(const Family& family, const Scope& scope) const;
 
   DType dtype() const { return dtype_; }
@@ -78,7 +75,7 @@ class Checkpoint {
   const CheckpointTensor* find(const std::string& name) const;
   void mark_used(const std::string& name);
   Status check_copy(const IgnoreDecl& copy, const Scope& scope) const;
-  // Returns the names that the family ignores for this model. Errors: those of check_copies().
+  // Returns the names that the family ignores for this model. Errors: a copy differs from its tensor.
   Result<std::vector<std::string_view>> check_ignored(const Family& family, const Scope& scope) const;
 
   std::span<const CheckpointTensor> tensors_;

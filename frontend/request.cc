@@ -154,7 +154,7 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
       check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxStepRequests, ""}));
   if (options.max_requests)
     MKC_TRY_STATUS(check_setting(options, "requests", "--max-requests", request.max_requests,
-                                 {1, request.max_tokens, ", the tokens of a step"}));
+                                 {1, request.max_tokens, ", the tokens of a step (--max-tokens)"}));
   MKC_TRY(scope, bind_params(request.family, request.config));
   const Formula& max_context = request.family.max_context;
   MKC_TRY(made_for, evaluate_int(max_context, scope));

@@ -1,6 +1,5 @@
 #include "tools/output.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,11 +70,6 @@ Status put_out(const std::string& path, std::span<const std::byte> bytes, bool t
 Status check_is_file(const char* flag, const std::string& path, const char* taker) {
   if (path != "-") return {};
   return Error{fmt::format("{} -: error: {} takes standard output, expected a file", flag, taker)};
-}
-
-void reserve_standard_streams() {
-  for (int descriptor = 0; descriptor <= 2; ++descriptor)
-    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // open() takes the lowest free number
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {

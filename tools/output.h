@@ -56,10 +56,6 @@ Status put_out(const std::string& path, std::span<const std::byte> bytes, bool t
 // Refuses "-" as the file of a flag where something else, such as "--json", takes standard output.
 Status check_is_file(const char* flag, const std::string& path, const char* taker = "the result");
 
-// Opens /dev/null for each of the descriptors 0 to 2 that is closed, so that no later file gets their
-// numbers.
-void reserve_standard_streams();
-
 // HelpFormatter folds the lines of CLI11's help.
 class HelpFormatter : public CLI::Formatter {
  public:

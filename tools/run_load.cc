@@ -132,7 +132,7 @@ Status load_artefact(const RunArguments& a, Loaded& loaded) {
   loaded.artefact = std::move(artefact.value());
   loaded.checkpoint = std::move(checkpoint.value());
   loaded.directory = a.checkpoint;
-  // Weights that do not match are refused before a device is opened, because they match on no device.
+  // Shapes that do not match are refused before a device is opened, because they match on no device.
   return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
 }
 

@@ -1,5 +1,6 @@
 #include "tools/signals.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -49,6 +50,11 @@ void end_by_signal(int signal) {
   std::signal(signal, SIG_DFL);
   std::raise(signal);  // it is blocked until this handler returns
   errno = error;
+}
+
+void reserve_standard_streams() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // open() takes the lowest free number
 }
 
 }  // namespace mkc

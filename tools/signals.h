@@ -1,4 +1,5 @@
-// Signals end a program without leaving its temporary files behind.
+// A program begins by this: signals end it without leaving its temporary files behind, and its standard
+// streams are its own.
 #pragma once
 
 namespace mkc {
@@ -10,5 +11,9 @@ void handle_signals(const char* program);
 
 // Removes temporary files and ends the process by the signal's default action.
 void end_by_signal(int signal);
+
+// Opens /dev/null for each of the descriptors 0 to 2 that is closed, so that no later file gets their
+// numbers.
+void reserve_standard_streams();
 
 }  // namespace mkc

@@ -101,14 +101,12 @@ Result<std::string> layouts_of(Device& device, const Manifest& manifest) {
   return text;
 }
 
-// Returns the part of the manifest that says what lies where in the weights arena, and which tensors are
-// copies.
+// Returns the part of the manifest that says what lies where in the weights arena.
 std::string arena_of(const Manifest& manifest) {
   Manifest arena;
   arena.weight_bytes = manifest.weight_bytes;
   arena.weights = manifest.weights;
   arena.ropes = manifest.ropes;
-  arena.copies = manifest.copies;
   return to_json(arena);
 }
 
@@ -138,6 +136,7 @@ Result<KeptKey> kept_key(Device& device, const Manifest& manifest, const Checkpo
                             hash_hex(header_of(file)));
   }
   versions += hash_hex(as_text(checkpoint.config.bytes));  // tells how zero points are stored
+  for (const ManifestCopy& c : manifest.copies) versions += fmt::format("\ncopy {} of {}", c.name, c.of);
   return KeptKey{hash_hex(place), hash_hex(place + versions)};
 }
 

@@ -12,7 +12,7 @@ namespace mkrt {
 // Each part is 32 hexadecimal digits.
 struct KeptKey {
   std::string place;     // of the checkpoint's paths, the manifest's weights, and the device's layout
-  std::string contents;  // of `place`, and of stamps and headers of the checkpoint's files
+  std::string contents;  // of `place`, of copies, and of stamps and headers of the checkpoint's files
 };
 
 // Returns the key of a checkpoint's packed weights on a device that has loaded the kernel. Errors: the

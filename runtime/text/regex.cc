@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <string>
 
@@ -23,6 +24,8 @@ constexpr uint32_t kStepsOfClock = 32;           // places and matches between t
 // PCRE2 calls back where no other branch matches at a place. A callback at the begin of the pattern would end
 // PCRE2's memory of the runs that failed: \s+$ on a run of spaces would take quadratic time.
 constexpr std::string_view kCallBackWhereNoMatch = "|(?C1)(?!)";
+
+std::atomic<bool> texts_end = false;
 
 std::chrono::nanoseconds thread_time() {
   timespec time{};
@@ -64,8 +67,12 @@ pcre2_code* compile_pcre2(const std::string& pattern, int& error, size_t& offset
 
 MatchTime::MatchTime(std::chrono::nanoseconds allowed) : allowed_(allowed), end_(thread_time() + allowed) {}
 
+void MatchTime::end_all() {
+  texts_end = true;
+}
+
 bool MatchTime::is_over() {
-  over_ = over_ || thread_time() >= end_;
+  over_ = over_ || texts_end || thread_time() >= end_;
   return over_;
 }
 
@@ -84,18 +91,18 @@ Result<Regex> Regex::compile(std::string_view pattern) {
 
   int error = 0;
   size_t offset = 0;
-  pcre2_code* code = compile_pcre2(text + std::string(kCallBackWhereNoMatch), error, offset);
-  if (code == nullptr) {
-    compile_pcre2(text, error, offset);  // finds the place in the pattern as it was given
+  Code plain(compile_pcre2(text, error, offset));
+  if (plain == nullptr)
     return Error{fmt::format("bad pattern {}: {} at byte {}", text, error_text(error), offset)};
-  }
+  Code timed(compile_pcre2(text + std::string(kCallBackWhereNoMatch), error, offset));
+  if (timed == nullptr) return Error{fmt::format("bad pattern {}: {}", text, error_text(error))};
   // Without a JIT compiler the interpreter finds equal matches, but more slowly.
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-  return Regex(code, std::string(pattern));
+  for (pcre2_code* code : {plain.get(), timed.get()}) pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  return Regex(std::move(plain), std::move(timed), std::string(pattern));
 }
 
 struct RegexMatcher::State {
-  const pcre2_code* code;
+  const pcre2_code *plain, *timed;
   const std::string& pattern;
   MatchContext context;
   MatchData data;
@@ -104,6 +111,7 @@ struct RegexMatcher::State {
   // Returns PCRE2's result for the first match from a byte on. Limits of steps grow from call to call, so
   // that a place with many steps is left in time.
   int find(std::string_view text, size_t from, MatchTime& time);
+  int match(const pcre2_code* code, std::string_view text, size_t from, uint32_t max_steps);
 };
 
 namespace {
@@ -122,23 +130,29 @@ int place_failed(pcre2_callout_block* block, void* search_pointer) {
 
 }  // namespace
 
+int RegexMatcher::State::match(const pcre2_code* code, std::string_view text, size_t from,
+                               uint32_t max_steps) {
+  pcre2_set_match_limit(context.get(), max_steps);
+  // The text is known to be valid. A check for every match would take quadratic time.
+  return pcre2_match(code, units(text), text.size(), from, PCRE2_NO_UTF_CHECK, data.get(), context.get());
+}
+
 int RegexMatcher::State::find(std::string_view text, size_t from, MatchTime& time) {
   Search search{time, from};
   pcre2_set_callout(context.get(), place_failed, &search);
   for (uint32_t limit = kFirstMatchSteps;; limit = std::min(limit * kMoreMatchSteps, kMaxMatchSteps)) {
-    pcre2_set_match_limit(context.get(), limit);
-    // The text is known to be valid. A check for every match would take quadratic time.
-    const int found = pcre2_match(code, units(text), text.size(), search.from, PCRE2_NO_UTF_CHECK, data.get(),
-                                  context.get());
+    const int found = match(timed, text, search.from, limit);
     if (found != PCRE2_ERROR_MATCHLIMIT) return found;
     if (time.is_over()) return PCRE2_ERROR_CALLOUT;
-    if (limit == kMaxMatchSteps) return found;
+    // The pattern as it was given sees at once that a text lacks a character which each match has.
+    if (limit == kMaxMatchSteps) return match(plain, text, search.from, kFirstMatchSteps);
   }
 }
 
 RegexMatcher::RegexMatcher(const Regex& regex)
-    : state_(new State{regex.code_.get(), regex.pattern_, MatchContext(pcre2_match_context_create(nullptr)),
-                       MatchData(pcre2_match_data_create_from_pattern(regex.code_.get(), nullptr)),
+    : state_(new State{regex.plain_.get(), regex.timed_.get(), regex.pattern_,
+                       MatchContext(pcre2_match_context_create(nullptr)),
+                       MatchData(pcre2_match_data_create_from_pattern(regex.plain_.get(), nullptr)),
                        JitStack(pcre2_jit_stack_create(kFirstJitStackBytes, kMaxJitStackBytes, nullptr))}) {
   pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
 }

@@ -33,6 +33,8 @@ class MatchTime {
 
   bool is_over();     // reads the thread's clock
   bool count_step();  // reads the thread's clock in some of the calls, and returns whether the time is over
+  // Ends the time of all texts of the process, for a program that ends.
+  static void end_all();
   double seconds() const { return std::chrono::duration<double>(allowed_).count(); }
 
  private:
@@ -51,12 +53,14 @@ class Regex {
 
  private:
   friend class RegexMatcher;
-  Regex(pcre2_real_code_8* code, std::string pattern) : code_(code), pattern_(std::move(pattern)) {}
-
   struct Free {
     void operator()(pcre2_real_code_8* code) const;
   };
-  std::unique_ptr<pcre2_real_code_8, Free> code_;
+  using Code = std::unique_ptr<pcre2_real_code_8, Free>;
+  Regex(Code plain, Code timed, std::string pattern)
+      : plain_(std::move(plain)), timed_(std::move(timed)), pattern_(std::move(pattern)) {}
+
+  Code plain_, timed_;   // `timed_` calls back where nothing matches
   std::string pattern_;  // as it was given
 };
 

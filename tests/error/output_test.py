@@ -135,6 +135,14 @@ class OutputTest(Command):
         with open("/dev/full", "w") as full:
             done = subprocess.run([mkrun, self.dir / "m.so"], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (1, b"mkrun: error: cannot write to standard output\n"))
+        for arguments in (["--help"], ["--man"], ["--version"], ["--completions", "bash"], [self.dir / "m.so"]):
+            for stream in ("> /dev/full", ">&-", "| (exec true)"):
+                command = f'"$@" {stream}; exit ${{PIPESTATUS[0]}}'
+                done = subprocess.run(["bash", "-c", command, "bash", mkrun, *arguments], stderr=subprocess.PIPE, timeout=LIMIT_S)
+                if stream.startswith(">"):
+                    self.assertEqual((done.returncode, done.stderr), (1, b"mkrun: error: cannot write to standard output\n"), (arguments, stream))
+                else:  # the reader may take all of it
+                    self.assertIn(done.returncode, (0, 1), arguments)
         self.assertEqual(self.mkc("compile", TINY, "--target", "x86-64", "-o", "m.so")[0], 0)  # logits are larger than its code
         limit = (self.dir / "m.so").stat().st_size + 4096
         done = subprocess.run([mkrun, "m.so", "--prompt-ids", ",".join(["5"] * 200), "--max-new-tokens", "1", "--logits-out", "l.npy"],

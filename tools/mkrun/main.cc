@@ -280,6 +280,15 @@ Status try_work(const Arguments& a) {
   }
 }
 
+// Returns the exit code of a program that ends with a status, once all output is written.
+int finish(Status status) {
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
+    status = Error{"mkrun: error: cannot write to standard output"};
+  if (status.ok()) return 0;
+  fmt::print(stderr, "{}\n", status.error().message);
+  return 1;
+}
+
 }  // namespace
 }  // namespace mkrt
 
@@ -314,6 +323,7 @@ void add_manual(CLI::App& app) {
 }
 
 int main(int argc, char** argv) {
+  mkc::reserve_standard_streams();
   mkc::handle_signals("mkrun");
   mkrt::Arguments a;
   CLI::App app(
@@ -375,12 +385,7 @@ int main(int argc, char** argv) {
     mkc::parse_arguments(app, argc, argv);
     check_values(app);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 1;
+    return app.exit(e) == 0 ? mkrt::finish({}) : 1;
   }
-  mkrt::Status status = mkrt::try_work(a);
-  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
-    status = mkrt::Error{"mkrun: error: cannot write to standard output"};
-  if (status.ok()) return 0;
-  fmt::print(stderr, "{}\n", status.error().message);
-  return 1;
+  return mkrt::finish(mkrt::try_work(a));
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "runtime/text/regex.h"
+#include "tools/serve/authorisation.h"
 #include "tools/serve/hosts.h"
 #include "tools/serve/lower_case.h"
 #include "tools/serve/model_object.h"
@@ -18,14 +20,6 @@ namespace {
 
 ApiError shutting_down() {
   return {.status = 503, .message = "the server is shutting down", .type = "overloaded_error"};
-}
-
-// Compares in a time that depends on the lengths alone.
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  unsigned differ = a.size() != b.size();
-  for (size_t i = 0; i < a.size(); ++i)
-    differ |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
-  return differ == 0;
 }
 
 bool is_json(const std::string& content_type) {
@@ -153,14 +147,6 @@ std::string Service::refusal(unsigned status, const std::string& message) {
                      .type = status < 500 ? "invalid_request_error" : "overloaded_error"});
 }
 
-bool Service::is_authorised(const HttpRequest& request) const {
-  static constexpr std::string_view kBearer = "bearer ";  // in any case (RFC 9110, section 11.1)
-  const std::string_view given = request.authorization;
-  const std::string scheme = lower_case(std::string(given.substr(0, kBearer.size())));
-  return options_.api_key.empty() ||
-         (scheme == kBearer && equal_in_constant_time(given.substr(kBearer.size()), options_.api_key));
-}
-
 void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
   if (options_.own_hosts_only && !is_own_host(request.host, options_.allowed_origins))
     return reply_error(exchange, host_error(request.host));
@@ -179,7 +165,7 @@ void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
                          .message = fmt::format("found the method {}, expected {}", request.method, allowed)};
     return exchange->reply({405, error_json(error), "application/json", {{"Allow", allowed}}});
   }
-  if (!route->open && !is_authorised(request))
+  if (!route->open && !is_authorised(request.authorization, options_.api_key))
     return reply_error(exchange,
                        {.status = 401,
                         .message = "found no valid API key, expected the header Authorization: Bearer KEY",
@@ -259,8 +245,14 @@ void Service::drain() {
 }
 
 void Service::end_all() {
+  ending_ = true;
+  mkrt::MatchTime::end_all();  // bodies that are being read
   for (auto& [key, live] : live_) live.generation->fail(shutting_down());
   for (const Unread& unread : unread_) unread.generation->fail(shutting_down());
+}
+
+void Service::reply_unread(const ExchangePtr& exchange, const ApiError& error) const {
+  reply_error(exchange, ending_ ? shutting_down() : error);
 }
 
 void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
@@ -281,7 +273,7 @@ void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
     });
     return std::function<void()>(
         [this, exchange, arrived, path = request.path, prepared, error = std::move(error)] {
-          error ? reply_error(exchange, *error) : submit(exchange, path, std::move(*prepared), arrived);
+          error ? reply_unread(exchange, *error) : submit(exchange, path, std::move(*prepared), arrived);
         });
   });
 }
@@ -319,14 +311,14 @@ void Service::submit(const ExchangePtr& exchange, const std::string& path, Prepa
 
 void Service::tokenize(const ExchangePtr& exchange, HttpRequest request) {
   const size_t bytes = request.body.size();
-  server_->offload(bytes, [exchange, model = model_, request = std::move(request)] {
+  server_->offload(bytes, [this, exchange, model = model_, request = std::move(request)] {
     Json answer;
     std::optional<ApiError> error = guarded([&] {
       return request.path == "/tokenize" ? tokenize_body(*model, request.body, answer)
                                          : detokenize_body(*model, request.body, answer);
     });
-    return std::function<void()>([exchange, answer = std::move(answer), error = std::move(error)] {
-      error ? reply_error(exchange, *error) : reply_json(exchange, answer);
+    return std::function<void()>([this, exchange, answer = std::move(answer), error = std::move(error)] {
+      error ? reply_unread(exchange, *error) : reply_json(exchange, answer);
     });
   });
 }

@@ -39,7 +39,7 @@ class Service {
   bool has_model() const { return model_ != nullptr; }
   void drain();
 
-  // Ends all requests with 503.
+  // Ends all requests with 503, also those whose bodies are being read.
   void end_all();
 
   // Takes what a step of the engine gave.
@@ -75,7 +75,8 @@ class Service {
   void tokenize(const ExchangePtr& exchange, HttpRequest request);
   uint64_t room_of(const ServedModel& model) const;
   std::optional<ApiError> why_not_now() const;
-  bool is_authorised(const HttpRequest& request) const;
+  // Answers a body that could not be read. A body whose reading the server's end cut short gets 503.
+  void reply_unread(const ExchangePtr& exchange, const ApiError& error) const;
   void count(Live& live, const TokenEvent& event, Clock::time_point at);
   void log(const Live& live) const;
 
@@ -83,7 +84,7 @@ class Service {
   EngineLoop* loop_;
   ServiceOptions options_;
   std::shared_ptr<const ServedModel> model_;
-  bool draining_ = false;
+  bool draining_ = false, ending_ = false;
   std::string fault_;
   std::map<uint64_t, Live> live_;  // by key
   // Unread is a stream whose choices have ended, while its client has chunks to take.

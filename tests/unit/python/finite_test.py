@@ -69,6 +69,13 @@ class FiniteTest(unittest.TestCase):
         with self.assertRaisesRegex(mkc.NotFiniteError, FOUND) as caught:
             self.session.sample(CLEAN, 4, biases=bias)
         self.assertEqual((caught.exception.tokens, self.session.finite), ([BROKEN], [1]))
+        self.assertEqual(caught.exception.logprobs, [])
+        self.session.rewind()
+        _, logprobs = self.session.sample(CLEAN, biases=bias, logprobs=2)
+        self.session.rewind()
+        with self.assertRaises(mkc.NotFiniteError) as caught:
+            self.session.sample(CLEAN, 4, biases=bias, logprobs=2)
+        self.assertEqual(caught.exception.logprobs, logprobs)
         self.session.rewind()
         self.assertEqual((self.session.sample(CLEAN + [BROKEN], 0), self.session.finite), ([], [0]))
 

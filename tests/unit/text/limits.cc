@@ -76,6 +76,12 @@ TEST_CASE("a text has the time that PCRE2 needs where it remembers runs that fai
   CHECK(expect_ok(split(R"(\s*[\r\n]+)", repeat(std::string(2000, ' ') + "a", spaces))).ends.size() == 1);
 }
 
+TEST_CASE("a text without a character that the pattern needs is cut at once") {
+  // Each place would take 2^50 steps.
+  CHECK(expect_ok(split("(?:[a-z]+ ?)+:", repeat("abc ", 200))).ends == std::vector<size_t>{200});
+  CHECK(expect_ok(split(R"((?:.*)*\[)", repeat("a", 31))).ends == std::vector<size_t>{31});
+}
+
 TEST_CASE("patterns that look at all digits behind each place cut a short text") {
   CHECK(expect_ok(split(R"((?=(\d{3})+(?!\d)))", repeat("1", 8000))).ends.size() == 2667);
   CHECK(expect_ok(split(R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)))", repeat("1", 30'000))).ends.size() ==

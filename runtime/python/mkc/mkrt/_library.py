@@ -203,12 +203,13 @@ class Error(Exception):
 
 
 class NotFiniteError(Error):
-    """A token was sampled from logits without a finite greatest one. `tokens` has the ones that its call sampled before it."""
+    """A token was sampled from logits without a finite greatest one. `tokens` has the ones that its call sampled before it, and
+    `logprobs` their log-probabilities, where the call asked for them."""
 
-    def __init__(self, tokens=()):
+    def __init__(self, tokens=(), logprobs=()):
         super().__init__("step: error: found no finite greatest logit for a new token, expected one: a weight is not finite, or a "
                          "number is beyond its type")
-        self.tokens = list(tokens)
+        self.tokens, self.logprobs = list(tokens), list(logprobs)
 
 
 def installed_folders():

@@ -43,7 +43,8 @@ class Error(Exception):
 
 class NotFiniteError(Error):
     tokens: list[int]
-    def __init__(self, tokens: Sequence[int] = ()) -> None: ...
+    logprobs: list[Logprob]
+    def __init__(self, tokens: Sequence[int] = (), logprobs: Sequence[Logprob] = ()) -> None: ...
 
 class _Handle:
     _library: ctypes.CDLL

@@ -99,17 +99,16 @@ class Session(_Handle):
         each.
         biases: {id: (before, after)}, added to logits before and after the penalty. -inf forbids the id.
         allowed: the only ids that may be sampled.
-        Errors: NotFiniteError after the launch, with the tokens before.
+        Errors: NotFiniteError after the launch, with the tokens before and their log-probabilities.
         """
         samples = self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
         self._check(self._library.mkrt_sample(self._open(), _ints(tokens), len(tokens), byref(samples)))
         self._has_ended(1)
         ids = samples.ids[:samples.count]
+        given = [] if logprobs is None else _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
         if samples.finite < samples.count:
-            raise NotFiniteError(ids[:samples.finite])
-        if logprobs is None:
-            return ids
-        return ids, _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
+            raise NotFiniteError(ids[:samples.finite], given[:samples.finite])
+        return ids if logprobs is None else (ids, given)
 
     def _id_set(self, ids):
         words = (c_uint32 * ((self.vocab + 31) // 32))()
