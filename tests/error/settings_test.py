@@ -46,7 +46,7 @@ class SettingsTest(Command):
                               f"checkpoint: {FIXTURE}\nlimits: {{{key}: {found}}}\n")
 
     def test_requests_beyond_the_tokens_of_a_step_are_refused(self):
-        expected = "expected 1 to 4, the tokens of a step\n"
+        expected = "expected 1 to 4, the tokens of a step (--max-tokens)\n"
         for command in (("compile",), ("explain",), ("simulate",), ("run", "--prompt-ids", 1), ("serve",)):
             self.refuses(f"--max-requests: error: found 5, {expected}", *command, FIXTURE, "--max-tokens", 4, "--max-requests", 5)
         text = f"checkpoint: {FIXTURE}\nlimits: {{requests: 5, tokens: 4}}\n"
