@@ -1,5 +1,3 @@
-#include "tools/native.h"
-
 #include <fmt/format.h>
 
 #include <cctype>
@@ -11,6 +9,7 @@
 #include "runtime/artefact/manifest.h"
 #include "runtime/base/file.h"
 #include "tools/artefact.h"
+#include "tools/native.h"
 
 namespace mkc {
 
@@ -45,19 +44,28 @@ Error damaged(const std::string& path, const std::string& what) {
                            what.starts_with(path) ? "" : path + ": ", what)};
 }
 
-// Returns the text of a file of measurements, or "" where there is none. Errors: the file or its folder
-// cannot be read.
-Result<std::string> read_measured(const std::string& path) {
-  if (path.empty()) return std::string();
-  std::error_code failed;
-  const auto found = std::filesystem::status(path, failed).type();
-  if (found == std::filesystem::file_type::not_found) return std::string();
-  if (found == std::filesystem::file_type::none)
+// Measured is what a file of measurements holds, or why it cannot be looked for. Both are "" without a file.
+struct Measured {
+  std::string text, unreachable;
+};
+
+// Reads a file of measurements. A folder that cannot be entered, such as that of another user, has none.
+// Errors: the file is there, but cannot be read, or is empty.
+Result<Measured> read_measured(const std::string& path) {
+  using std::filesystem::file_type;
+  if (path.empty()) return Measured{};
+  std::error_code failed, not_entered;
+  const file_type found = std::filesystem::status(path, failed).type();
+  if (found == file_type::not_found) return Measured{};
+  if (found == file_type::none) {
+    if (std::filesystem::symlink_status(path, not_entered).type() == file_type::none)
+      return Measured{"", fmt::format("{} cannot be reached: {}", path, not_entered.message())};
     return damaged(path, "error: cannot read: " + failed.message());
+  }
   mkrt::Result<std::string> text = mkrt::read_text(path, kMaxText);
   if (!text.ok()) return damaged(path, text.error().message);
   if (text.value().empty()) return damaged(path, "error: is empty, expected what mkc doctor measured");
-  return std::move(text.value());
+  return Measured{std::move(text.value()), ""};
 }
 
 }  // namespace
@@ -85,10 +93,11 @@ Result<NativeMachine> native_machine(bool ignore_measured) {
   const Result<Target> target = target_of_capability(facts.value().major, facts.value().minor);
   if (!target.ok()) return Error{fmt::format("{}: error: {}", facts.value().name, target.error().message)};
   const std::string path = ignore_measured ? "" : measured_path(facts.value());
-  const Result<std::string> measured = read_measured(path);
-  if (!measured.ok()) return measured.error();
-  Result<NativeMachine> native = machine_of_device(facts.value(), target.value().name, measured.value());
-  if (!native.ok() && !measured.value().empty()) return damaged(path, native.error().message);
+  MKC_TRY(measured, read_measured(path));
+  Result<NativeMachine> native = machine_of_device(facts.value(), target.value().name, measured.text);
+  if (!native.ok() && !measured.text.empty()) return damaged(path, native.error().message);
+  if (native.ok() && !measured.unreachable.empty())
+    native.value().said += fmt::format("  {}\n", measured.unreachable);
   return native;
 }
 
@@ -113,14 +122,14 @@ Result<NativeMachine> processor_machine(const std::string& target, bool ignore_m
   const mkrt::ProcessorFacts facts = mkrt::ask_processor();
   if (target > facts.target) return nominal_processor(target, "this processor does not run it");
   const std::string path = measured_path(facts);
-  const Result<std::string> text = read_measured(path);
-  if (!text.ok()) return text.error();
-  if (text.value().empty()) return nominal_processor(target, "mkc doctor --measure measures this processor");
-  const Result<MeasuredOn> made = measured_on(text.value());
+  MKC_TRY(measured, read_measured(path));
+  if (!measured.unreachable.empty()) return nominal_processor(target, measured.unreachable);
+  if (measured.text.empty()) return nominal_processor(target, "mkc doctor --measure measures this processor");
+  const Result<MeasuredOn> made = measured_on(measured.text);
   if (!made.ok()) return damaged(path, made.error().message);
   if (const std::string why = made_elsewhere(made.value(), this_processor(facts), path); !why.empty())
     return nominal_processor(target, why);
-  Result<NativeMachine> machine = machine_of_processor(text.value(), target);
+  Result<NativeMachine> machine = machine_of_processor(measured.text, target);
   return machine.ok() ? std::move(machine) : damaged(path, machine.error().message);
 }
 

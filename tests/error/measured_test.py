@@ -134,6 +134,13 @@ class MeasuredTest(Command):
         refuses("error: not a regular file")
         self.assertEqual(self.mkc("simulate", *STEP, "--ignore-measured")[0], 0)
 
+    def test_a_cache_that_cannot_be_entered_has_no_measurement(self):
+        self.cache.symlink_to(self.cache)
+        said = self.simulated()["machine_from"]
+        self.assertRegex(said, f"^machine: nominal {self.target}: {self.cache}/devices/.* cannot be reached: Too many levels of symbolic links")
+        code, _, err = self.mkc("run", FIXTURE, "--device", "cpu", "--prompt-ids", "1,2,3", "--max-new-tokens", 2)
+        self.assertEqual(code, 0, err)
+
     def test_the_range_of_a_step_holds_its_value_at_each_measured_stream(self):
         for stream in (14, 60):
             figure = lambda value: {"value": value, "source": "made up", "range": [value * 0.9, value * 1.1]}
