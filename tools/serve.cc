@@ -91,6 +91,7 @@ ServiceOptions options_of(const ServeArguments& a, const DeviceProcess& device, 
   ServiceOptions options;
   options.api_key = a.api_key.value_or("");
   options.allowed_origins = AllowedOrigins(a.allowed_origins);
+  options.listening_host = a.host;
   options.own_hosts_only = on_loopback && options.api_key.empty();
   options.max_waiting = a.max_waiting;
   options.request_timeout = std::chrono::seconds(a.request_timeout_s);

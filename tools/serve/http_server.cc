@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/serve/hosts.h"
 #include "tools/serve/http_connection.h"
 
 namespace mkc {
@@ -137,7 +138,7 @@ uint16_t HttpServer::port() const {
 
 bool HttpServer::on_loopback() const {
   error_code ignored;
-  return state_->acceptor.local_endpoint(ignored).address().is_loopback();
+  return is_loopback_address(state_->acceptor.local_endpoint(ignored).address().to_string());
 }
 
 void HttpServer::allow(AllowedOrigins origins) {

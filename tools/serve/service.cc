@@ -148,7 +148,8 @@ std::string Service::refusal(unsigned status, const std::string& message) {
 }
 
 void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
-  if (options_.own_hosts_only && !is_own_host(request.host, options_.allowed_origins))
+  if (options_.own_hosts_only &&
+      !is_own_host(request.host, options_.listening_host, options_.allowed_origins))
     return reply_error(exchange, host_error(request.host));
   std::string allowed;
   const Route* route = find_route(request, allowed);

@@ -18,6 +18,7 @@ struct ServiceOptions {
   std::string api_key;             // empty: none is asked for
   AllowedOrigins allowed_origins;  // of pages whose requests browsers may send
   bool own_hosts_only = false;     // whether the header Host must name this machine, or an allowed origin's
+  std::string listening_host;      // name of this machine that the server was told to listen on
   uint32_t max_waiting = 256;
   std::chrono::seconds request_timeout{0};       // 0: none
   std::chrono::milliseconds step_limit{10'000};  // a longer step makes no progress

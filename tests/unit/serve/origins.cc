@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tools/serve/hosts.h"
 #include "tools/serve/http_server.h"
 
 using namespace mkc;
@@ -10,6 +11,19 @@ using namespace mkc;
 TEST_CASE("an IPv6 address has brackets in a URL") {
   CHECK(url_of("::1", 80) == "http://[::1]:80");
   CHECK(url_of("127.0.0.1", 8000) == "http://127.0.0.1:8000");
+}
+
+TEST_CASE("names of this machine are own hosts, and so is the name that the server listens on") {
+  const AllowedOrigins none;
+  for (const char* own :
+       {"", "localhost", "localhost.:80", "a.localhost", "127.1.2.3:9", "127.0.0.1.", "[::1]:8000",
+        "[::ffff:127.0.0.1]", "[::FFFF:7f00:1]:80", "this.example:8000", "THIS.example."})
+    CHECK_MESSAGE(is_own_host(own, "This.Example", none), own);
+  for (const char* other :
+       {"localhost.evil.example", "xlocalhost", "that.example", "127.evil.example", "1.2.3.4",
+        "[::ffff:1.2.3.4]", "[127.0.0.1", "::1", "::ffff:127.0.0.1", ".", "example"})
+    CHECK_MESSAGE(!is_own_host(other, "This.Example", none), other);
+  CHECK(is_loopback_address("::ffff:127.0.0.1"));
 }
 
 TEST_CASE("an origin is a scheme and a host with an optional port, as browsers send it") {
