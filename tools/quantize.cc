@@ -27,7 +27,7 @@ constexpr uint32_t kMaxThreads = 1024;
 struct Arguments {
   std::string model, out, format, held_out;
   Selection selection;
-  uint32_t threads = mkrt::usable_threads();
+  uint32_t threads = 0;  // 0: as many as this process may use
 };
 
 // Original is the checkpoint to quantize.
@@ -119,7 +119,7 @@ Result<SquareSums> write_folder(const Arguments& a, const Original& original, Ou
   ProgressLine progress;
   SquareSums sums;
   WriteOptions options;
-  options.threads = a.threads;
+  options.threads = a.threads != 0 ? a.threads : mkrt::usable_threads();
   options.on_read = [&](uint64_t bytes) {
     progress.count("quantizing", (read += bytes) / kMega, all / kMega, "MB");
   };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/counted.h"
+
 namespace mkc {
 namespace {
 
@@ -22,7 +24,23 @@ std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory
 
 std::string why_no_pages(const RoomNeeded& needed, uint64_t memory_bytes, const std::string& of) {
   const uint64_t bytes = needed.weights + needed.workspace + needed.pages * needed.page;
-  return why_no_room(bytes, fmt::format("weights and {} pages of the cache", needed.pages), memory_bytes, of);
+  return why_no_room(bytes, fmt::format("weights and {} of the cache", counted(needed.pages, "page")),
+                     memory_bytes, of);
+}
+
+std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
+                           const mkrt::ContainerLimits& limits) {
+  const auto fault_of = [](const RoomNeeded& n, uint64_t memory_bytes, const std::string& of) {
+    return n.pages == 0 ? why_no_room(n.weights, "weights", memory_bytes, of)
+                        : why_no_pages(n, memory_bytes, of);
+  };
+  const std::string fault = fault_of(needed, device.memory_bytes(), device.name());
+  if (!fault.empty()) return fault;
+  if (device.name() == "emulator") return fault_of(needed, limits.memory_bytes, limits.memory_file);
+  if (device.name() != "cpu") return "";
+  return why_no_room(needed.workspace + needed.pages * needed.page,
+                     fmt::format("workspace and {} of the cache", counted(needed.pages, "page")),
+                     limits.memory_bytes, limits.memory_file);
 }
 
 }  // namespace mkc

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/device/container_limits.h"
+#include "runtime/device/device.h"
+
 namespace mkc {
 
 // Returns a fault such as "139 GB of weights do not fit in the 80 GB of h100". Returns "" if the bytes fit,
@@ -16,6 +19,12 @@ struct RoomNeeded {
   uint64_t weights = 0, workspace = 0, page = 0;
   uint32_t pages = 0;
 };
+
+// Returns a fault as why_no_room() does, where a model does not fit on a device. Memory of the processor and
+// of the emulator is that of this process, and has the limit of its container, too. The processor's weights
+// are pages of files, which do not count there: the system takes them back where others need room.
+std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
+                           const mkrt::ContainerLimits& limits);
 
 // Returns a fault as why_no_room() does, such as "141 GB of weights and 4096 pages of the cache do not fit in
 // the 80 GB of h100".

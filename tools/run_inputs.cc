@@ -23,9 +23,10 @@ namespace {
 // prompt are not counted, because its context needs far less.
 Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
   const mkrt::Manifest& m = loaded.artefact.manifest;
-  const std::string fault = why_no_pages(
+  const std::string fault = why_no_room_on(
+      *loaded.device,
       {m.weight_bytes, m.workspace_bytes, cache.page_size * mkrt::position_bytes(m), cache.pages},
-      loaded.device->memory_bytes(), loaded.device->name());
+      mkrt::container_limits());
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
 }
 

@@ -24,16 +24,17 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
   for (const mkrt::StoredTensor& t : checkpoint.tensors) bytes += t.bytes.size();
   const std::unique_ptr<mkrt::Device> emulator = device ? nullptr : mkrt::open_emulator({}, {});
   const mkrt::Device& of = device ? *device : *emulator;
-  const std::string fault = why_no_room(bytes, "weights", of.memory_bytes(), of.name());
+  const std::string fault = why_no_room_on(of, {.weights = bytes}, mkrt::container_limits());
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
 // Checks that the pages of --pages fit in memory together with weights and workspace, before code is made.
 Status check_pages(const RunArguments& a, const Schedule& schedule, const mkrt::Device* device) {
   if (!device) return {};  // the emulator is opened later
-  const std::string fault = why_no_pages({schedule.weight_bytes, schedule.workspace_bytes,
-                                          a.page_size * position_bytes(schedule.program), a.pages},
-                                         device->memory_bytes(), device->name());
+  const std::string fault = why_no_room_on(*device,
+                                           {schedule.weight_bytes, schedule.workspace_bytes,
+                                            a.page_size * position_bytes(schedule.program), a.pages},
+                                           mkrt::container_limits());
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
 }
 

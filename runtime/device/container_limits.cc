@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -17,8 +18,14 @@ namespace {
 
 constexpr uint64_t kNoLimit = uint64_t{1} << 60;  // version 1 writes a number near 2^63 for no limit
 
+// Opens a regular file. To open another one, such as a pipe, may wait without end.
+std::ifstream open_regular(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) ? std::ifstream(path) : std::ifstream();
+}
+
 std::vector<std::string> words_of(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file = open_regular(path);
   std::string line;
   std::getline(file, line);
   std::istringstream in(line);
@@ -41,7 +48,7 @@ class LimitReader {
   explicit LimitReader(std::string root) : root_(std::move(root)) {}
 
   ContainerLimits read() {
-    std::ifstream groups(root_ + "/proc/self/cgroup");
+    std::ifstream groups = open_regular(root_ + "/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {
       // A line is ID:CONTROLLERS:PATH, and version 2 has no controllers.
       const size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -110,8 +117,12 @@ ContainerLimits container_limits(const std::string& root) {
   return LimitReader(root).read();
 }
 
+bool has_quota(uint32_t processors, const ContainerLimits& limits) {
+  return limits.processors != 0 && limits.processors < processors;
+}
+
 uint32_t threads_within(uint32_t processors, const ContainerLimits& limits) {
-  if (limits.processors == 0 || limits.processors >= processors) return std::max(processors, 1U);
+  if (!has_quota(processors, limits)) return std::max(processors, 1U);
   return std::max(static_cast<uint32_t>(std::ceil(limits.processors)), 1U);
 }
 
@@ -125,10 +136,6 @@ uint64_t memory_within(const ContainerLimits& limits) {
       pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
   if (limits.memory_bytes == 0) return all;
   return all == 0 ? limits.memory_bytes : std::min(all, limits.memory_bytes);
-}
-
-uint64_t usable_memory_bytes() {
-  return memory_within(container_limits());
 }
 
 }  // namespace mkrt

@@ -72,8 +72,7 @@ Crew::Crew(uint32_t threads) : process_(getpid()), processors_(usable_processors
   const bool enough = processors_.size() >= threads;
   polls_ = enough ? kPolls : 1;
   // Containers share processors by time: threads bound to the first processors of several would meet there.
-  const auto usable = static_cast<uint32_t>(processors_.size());
-  const bool shared = threads_within(usable, container_limits()) < usable;
+  const bool shared = has_quota(static_cast<uint32_t>(processors_.size()), container_limits());
   if (!enough || shared || threads == 1) processors_.clear();
   threads_.reserve(threads);
   try {

@@ -48,7 +48,7 @@ class EmulatorDevice final : public Device {
 
   std::string name() const override { return "emulator"; }
   // The memory is that of the host.
-  uint64_t memory_bytes() const override { return usable_memory_bytes(); }
+  uint64_t memory_bytes() const override { return memory_within({}); }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     const size_t size = std::max<uint64_t>(1, bytes);

@@ -118,7 +118,7 @@ Result<Code> load_code(const Artefact& artefact) {
 class ProcessorDevice final : public Device {
  public:
   std::string name() const override { return "cpu"; }
-  uint64_t memory_bytes() const override { return usable_memory_bytes(); }
+  uint64_t memory_bytes() const override { return memory_within({}); }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     auto mapping = std::make_shared<const Mapping>(bytes);
@@ -130,10 +130,12 @@ class ProcessorDevice final : public Device {
   }
   void release(uint64_t address) override { blocks_.erase(address); }
   // The mapping of a file serves as it is where the system maps it in large pages. Small pages take longer to
-  // read (docs/processor.md), so that a copy in anonymous memory pays.
+  // read (docs/processor.md), so that a copy in anonymous memory pays. The system can take back pages of the
+  // file, but not of a copy: a copy has no place where a container's memory is scarce.
   Result<uint64_t> hold(const MappedFile& file, uint64_t offset) override {
     const std::span<const std::byte> bytes = file.bytes.subspan(offset);
-    if (large_page_bytes(file.mapping.get()) < bytes.size() / 2) return copy(bytes);
+    const bool has_room = max_bytes_ == 0 || bytes.size() <= max_bytes_ / 2;
+    if (has_room && large_page_bytes(file.mapping.get()) < bytes.size() / 2) return copy(bytes);
     const auto address = reinterpret_cast<uint64_t>(bytes.data());
     blocks_.emplace(address, Block{file.mapping, 0});
     return address;
@@ -273,7 +275,8 @@ class ProcessorDevice final : public Device {
     return memory;
   }
 
-  std::map<uint64_t, Block> blocks_;  // by address
+  const uint64_t max_bytes_ = container_limits().memory_bytes;  // 0: no limit
+  std::map<uint64_t, Block> blocks_;                            // by address
   std::optional<Code> code_;
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;

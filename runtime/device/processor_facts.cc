@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -88,7 +89,12 @@ uint64_t cache_bytes_of(const std::string& text) {
 
 // Finds the caches of the processors. Threads of one core count as one core.
 void find_caches(ProcessorFacts& facts, const std::string& root) {
-  std::set<std::string> cores, last;
+  struct LastCache {
+    uint64_t bytes = 0;
+    uint32_t processors = 0;
+  };
+  std::set<std::string> cores;
+  std::map<std::string, LastCache> last;  // by the processors that share it
   for (const int cpu : facts.processors) {
     const std::string folder = fmt::format("{}/sys/devices/system/cpu/cpu{}/", root, cpu);
     const std::string siblings = line_of(folder + "topology/thread_siblings_list");
@@ -103,9 +109,18 @@ void find_caches(ProcessorFacts& facts, const std::string& root) {
       if (shared == siblings) facts.core_cache_bytes = std::max(facts.core_cache_bytes, found.second);
       if (found > greatest) greatest = found, greatest_shared = shared;
     }
-    if (greatest.second != 0 && last.insert(greatest_shared).second)
-      facts.last_cache_bytes += greatest.second;
+    if (greatest.second == 0) continue;
+    LastCache& cache = last[greatest_shared];
+    cache.bytes = greatest.second;
+    ++cache.processors;
   }
+  uint64_t smallest = UINT64_MAX, share = UINT64_MAX;
+  for (const auto& [shared, cache] : last) {
+    facts.last_cache_bytes += cache.bytes;
+    smallest = std::min(smallest, cache.bytes);
+    share = std::min(share, cache.bytes / std::clamp(facts.threads, 1U, cache.processors));
+  }
+  if (!last.empty()) facts.min_last_cache_bytes = smallest, facts.last_cache_share_bytes = share;
   facts.cores = static_cast<uint32_t>(cores.size());
 }
 
@@ -122,6 +137,7 @@ ProcessorFacts ask_processor(const std::string& root) {
   facts.limits = container_limits(root);
   facts.threads = threads_within(static_cast<uint32_t>(facts.processors.size()), facts.limits);
   facts.memory_bytes = memory_within(facts.limits);
+  facts.machine_bytes = memory_within({});
   find_caches(facts, root);
   return facts;
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "runtime/base/parallel.h"
+#include "runtime/device/container_limits.h"
 #include "runtime/session/matrix_reader.h"
 #include "runtime/session/plain_rows.h"
 
@@ -100,7 +101,7 @@ std::vector<FaultyTensor> find_faulty(const Manifest& manifest, const Checkpoint
       for (uint64_t at = 0; at < stored->bytes.size(); at += kSliceBytes)
         slices.push_back({stored, at, std::min<uint64_t>(kSliceBytes, stored->bytes.size() - at)});
     }
-  for_each_at_once(slices.size(), [&](size_t i) {
+  for_each_at_once(slices.size(), usable_threads(), [&](size_t i) {
     Slice& s = slices[i];
     s.faults = count_faults(s.tensor->dtype, s.tensor->bytes.subspan(s.begin, s.bytes));
   });

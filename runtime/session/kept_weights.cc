@@ -12,6 +12,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
 #include "runtime/base/parallel.h"
+#include "runtime/device/container_limits.h"
 
 namespace mkrt {
 namespace {
@@ -37,7 +38,7 @@ size_t chunks_of(uint64_t bytes) {
 // Checks the arena against its hashes, and maps all its pages on the way.
 bool is_whole(std::span<const std::byte> arena, const std::vector<std::string>& hashes) {
   std::atomic<bool> whole = true;
-  for_each_at_once(hashes.size(), [&](size_t i) {
+  for_each_at_once(hashes.size(), usable_threads(), [&](size_t i) {
     const std::span<const std::byte> chunk = chunk_of(arena, i);
     madvise(const_cast<std::byte*>(chunk.data()), chunk.size(), MADV_POPULATE_READ);
     if (hash_hex(as_text(chunk)) != hashes[i]) whole = false;
@@ -169,7 +170,7 @@ Result<std::span<std::byte>> KeptFile::map() {
 Status KeptFile::write(Device& device, uint64_t arena) {
   std::mutex turn;
   Status status;  // the first failure
-  for_each_at_once(hashes_.size(), [&](size_t i) {
+  for_each_at_once(hashes_.size(), usable_threads(), [&](size_t i) {
     const uint64_t begin = i * kChunkBytes;
     std::vector<std::byte> chunk(std::min(kChunkBytes, arena_bytes_ - begin));
     {
@@ -187,7 +188,7 @@ Status KeptFile::write(Device& device, uint64_t arena) {
 
 Status KeptFile::commit(const Checkpoint& checkpoint) {
   if (mapping_)
-    for_each_at_once(hashes_.size(), [&](size_t i) {
+    for_each_at_once(hashes_.size(), usable_threads(), [&](size_t i) {
       hashes_[i] = hash_hex(as_text(chunk_of({mapping_.get() + arena_at_, arena_bytes_}, i)));
     });
   const std::string text = to_text({key_.contents, arena_at_, hashes_, faulty_});

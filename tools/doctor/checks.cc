@@ -8,12 +8,12 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "codegen/assembler.h"
 #include "codegen/nvptx.h"
 #include "runtime/base/file.h"
 #include "runtime/base/temporaries.h"
+#include "runtime/device/container_limits.h"
 #include "tools/doctor/bodies.h"
 #include "tools/doctor/jobs.h"
 #include "tools/doctor/measure.h"
@@ -96,7 +96,7 @@ class Checks {
         checks_(list_checks(target.engines, options)),
         options_(options),
         folder_(std::move(folder)) {
-    report_.threads = std::max(1u, std::thread::hardware_concurrency());
+    report_.threads = mkrt::usable_threads();
   }
 
   // Compiles the models of bodies while the other checks run.

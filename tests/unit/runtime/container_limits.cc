@@ -1,7 +1,10 @@
 #include "runtime/device/container_limits.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -71,6 +74,44 @@ TEST_CASE("files that are missing or of another form set no limit") {
     CHECK(container_limits(root.name()).processors == 0);
   }
   CHECK(container_limits("/nowhere").memory_bytes == 0);
+}
+
+TEST_CASE("a limit that is no regular file is not opened") {
+  Root root("0::/");
+  root.put("/sys/fs/cgroup/cpu.max", "50000 100000");
+  const std::string pipe = root.name() + "/sys/fs/cgroup/memory.max";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(container_limits(root.name()).memory_bytes == 0);
+  CHECK(container_limits(root.name()).processors == 0.5);
+}
+
+TEST_CASE("a limit below the time of all processors is a quota, also where it rounds up to all of them") {
+  ContainerLimits limits;
+  CHECK_FALSE(has_quota(2, limits));
+  limits.processors = 1.5;
+  CHECK(has_quota(2, limits));
+  CHECK(threads_within(2, limits) == 2);
+  CHECK_FALSE(has_quota(1, limits));
+}
+
+TEST_CASE("the smallest last-level cache, and the least share of a thread, are found") {
+  Root root("0::/");
+  const std::vector<int> all = ask_processor().processors;
+  const size_t first = (all.size() + 1) / 2;  // processors that share the first cache
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string cache = fmt::format("/sys/devices/system/cpu/cpu{}/cache/index0/", all[i]);
+    root.put(cache + "type", "Unified");
+    root.put(cache + "level", "3");
+    root.put(cache + "size", i < first ? "32768K" : "16384K");
+    root.put(cache + "shared_cpu_list", i < first ? "first" : "second");
+  }
+  const ProcessorFacts facts = ask_processor(root.name());
+  const bool has_second = all.size() > first;
+  const uint64_t large = uint64_t{32} << 20, small = uint64_t{16} << 20;
+  CHECK(facts.last_cache_bytes == large + (has_second ? small : 0));
+  CHECK(facts.min_last_cache_bytes == (has_second ? small : large));
+  CHECK(facts.last_cache_share_bytes ==
+        std::min(large / first, has_second ? small / (all.size() - first) : large));
 }
 
 TEST_CASE("threads are a limit of processor time, rounded up, and at most the processors") {
