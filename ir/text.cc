@@ -14,7 +14,19 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
+// Tells whether a text of UTF-8 begins with a control character of U+0080 to U+009F.
+bool begins_c1(std::string_view text) {
+  return text.size() >= 2 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) >= 0x80 &&
+         static_cast<unsigned char>(text[1]) < 0xa0;
+}
+
 }  // namespace
+
+bool has_control(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i)
+    if (is_control(text[i]) || begins_c1(text.substr(i))) return true;
+  return false;
+}
 
 const char* keyword(TensorKind kind) {
   switch (kind) {
@@ -51,10 +63,11 @@ std::string spell_name(std::string_view name) {
 
 std::string spell_string(std::string_view text) {
   std::string out = "\"";
-  for (char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (c == '"' || c == '\\')
       out += {'\\', c};
-    else if (is_control(c))
+    else if (is_control(c) || begins_c1(text.substr(i)) || (i > 0 && begins_c1(text.substr(i - 1))))
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
       out += c;

@@ -31,6 +31,8 @@ bool continues_name(char c);
 
 // Returns the name itself, quoted where it is no plain name or is an operator of expressions.
 std::string spell_name(std::string_view name);
+// Tells whether UTF-8 text has control characters: those of ASCII, or U+0080 to U+009F.
+bool has_control(std::string_view text);
 // Returns the text in double quotes, with '"', '\' and control characters escaped.
 std::string spell_string(std::string_view text);
 // Returns text that reads back to the same double and never as an integer.

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ir/text.h"
@@ -20,8 +19,7 @@ struct TraceCommand {
 
 // Returns a name of the trace file as one line for people. Control characters would change the terminal.
 std::string shown(const std::string& name) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  return std::ranges::any_of(name, is_control) ? spell_string(name) : name;
+  return has_control(name) ? spell_string(name) : name;
 }
 
 void print_purposes(const SimulatedStep& step, const mkrt::Trace& trace,

@@ -44,7 +44,8 @@ class TraceTest(Command):
 
     def test_names_of_devices_are_escaped(self):
         raw = self.trace()
-        for name, shown in (('a "b" \\ c', 'a "b" \\ c'), ("a\n\x1b[31mb", '"a\\x0a\\x1b[31mb"')):
+        for name, shown in (('a "b" \\ c', 'a "b" \\ c'), ("a\n\x1b[31mb", '"a\\x0a\\x1b[31mb"'),
+                            ("a\u009b31m\u00e9\u00a0", '"a\\xc2\\x9b31m\u00e9\u00a0"')):
             raw.write_text(json.dumps({**json.loads(raw.read_text()), "device": name}))
             code, out, err = self.mkc("trace", FIXTURE, "raw.json", *OPTIONS, "-o", "t.json")
             self.assertEqual(code, 0, err)
