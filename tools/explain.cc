@@ -4,6 +4,7 @@
 
 #include "codegen/describe.h"
 #include "scheduler/machine/cost.h"
+#include "tools/counted.h"
 #include "tools/grid_table.h"
 #include "tools/hops.h"
 #include "tools/output.h"
@@ -93,8 +94,8 @@ Status run_explain(const Options& options) {
     print_out("{}\n", json_text(to_json(step, grids, hops), 1));
     return {};
   }
-  print_folded(2, "{} on {}, {} workers, {}\n", step.compilation.request.checkpoint,
-               step.compilation.machine.name, schedule.workers, symbols_text(step));
+  print_folded(2, "{} on {}, {}, {}\n", step.compilation.request.checkpoint, step.compilation.machine.name,
+               counted(schedule.workers, "worker"), symbols_text(step));
   print_folded(2, "{}", step.compilation.machine_said);
   if (options.hops) {
     print_hops(step, hops);

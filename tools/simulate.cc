@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/simulate/simulate_path.h"
+#include "tools/counted.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
 #include "tools/room.h"
@@ -27,8 +28,8 @@ std::string no_room(const Compilation& c) {
 void print_text(const SimulatedStep& step, const StepRange& range) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
-  print_folded(2, "{} on {}, {} workers, {} (simulated{})\n", c.request.checkpoint, c.machine.name,
-               c.schedule().workers, symbols_text(step),
+  print_folded(2, "{} on {}, {}, {} (simulated{})\n", c.request.checkpoint, c.machine.name,
+               counted(c.schedule().workers, "worker"), symbols_text(step),
                c.machine.is_processor() ? "" : ": not run on a GPU");
   print_folded(2, "{}", c.machine_said);
   if (const std::string fault = no_room(c); !fault.empty()) print_out("such a step cannot run: {}\n", fault);
