@@ -1,3 +1,5 @@
+#include "tools/native.h"
+
 #include <fmt/format.h>
 
 #include <cctype>
@@ -9,7 +11,6 @@
 #include "runtime/artefact/manifest.h"
 #include "runtime/base/file.h"
 #include "tools/artefact.h"
-#include "tools/native.h"
 
 namespace mkc {
 
@@ -129,7 +130,8 @@ Result<NativeMachine> processor_machine(const std::string& target, bool ignore_m
   if (!made.ok()) return damaged(path, made.error().message);
   if (const std::string why = made_elsewhere(made.value(), this_processor(facts), path); !why.empty())
     return nominal_processor(target, why);
-  Result<NativeMachine> machine = machine_of_processor(measured.text, target);
+  Result<NativeMachine> machine =
+      machine_of_processor(measured.text, target, {facts.threads, facts.machine_bytes});
   return machine.ok() ? std::move(machine) : damaged(path, machine.error().message);
 }
 

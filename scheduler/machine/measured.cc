@@ -29,6 +29,16 @@ constexpr std::array kFigures = {"workers",
 constexpr std::array kTargetFigures = {"product_per_ns", "attend_per_ns", "product_stream_per_ns",
                                        "attend_stream_per_ns"};
 
+// These figures of a file decide about a step. The others follow from them, or from the machine.
+constexpr std::array kDeciding = {"l2_bytes",
+                                  "l2_bytes_per_ns",
+                                  "l2_ns",
+                                  "stream_bytes_per_ns",
+                                  "worker_bytes_per_ns",
+                                  "worker_l2_bytes_per_ns",
+                                  "load_ns",
+                                  "notify_ns"};
+
 // A stream that has stood still starts within a prefetch's distance.
 constexpr double kPrefetchedBytes = 4096;
 
@@ -71,6 +81,27 @@ double number(const ordered_json& out, const char* key, At at = At::kValue) {
   return (at != At::kValue && has_range ? figure["range"][end] : figure["value"]).get<double>();
 }
 
+// Makes the nominal one of two rates agree with the measured one: one worker reads no faster than all. Two
+// rates that were measured stay, as doctor has compared them.
+void order_readers(ordered_json& out, const ordered_json& measured) {
+  const char *one = "worker_bytes_per_ns", *all = "stream_bytes_per_ns";
+  if (number(out, one) <= number(out, all) || (measured.contains(one) && measured.contains(all))) return;
+  const bool keeps_one = measured.contains(one);
+  out[keeps_one ? all : one] = out[keeps_one ? one : all];
+  out[keeps_one ? all : one]["source"] = "derived: one worker reads no faster than all";
+}
+
+// Names the figures that decide about a step, but are nominal: ", nominal: load_ns". "": none.
+std::string nominal_text(const ordered_json& figures, const ordered_json& of_target) {
+  std::string names;
+  const auto add = [&](const char* key, bool is_measured) {
+    if (!is_measured) names += (names.empty() ? "; nominal: " : ", ") + std::string(key);
+  };
+  for (const char* key : kDeciding) add(key, figures.contains(key));
+  for (const char* key : kTargetFigures) add(key, of_target.contains(key));
+  return names;
+}
+
 // Makes figures that were not measured agree with those that were.
 void complete(ordered_json& out) {
   const double stream = number(out, "stream_bytes_per_ns"),
@@ -107,7 +138,8 @@ Result<MeasuredOn> measured_on(std::string_view text) {
   return MeasuredOn{f["device"], f["model"], f["processors"], f["mkc"]};
 }
 
-Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target) {
+Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target,
+                                           const MachineSize& here) {
   const Result<ordered_json> parsed = parse(measured);
   if (!parsed.ok()) return parsed.error();
   const ordered_json& file = parsed.value();
@@ -125,13 +157,20 @@ Result<NativeMachine> machine_of_processor(std::string_view measured, std::strin
   if (Status s = overlay(out, file["figures"], kFigures); !s.ok()) return s.error();
   if (Status s = overlay(out, file["targets"][std::string(target)], kTargetFigures); !s.ok())
     return s.error();
+  const auto take = [&](const char* key, uint64_t value, const char* what) {
+    if (value != 0) out[key] = {{"value", value}, {"source", what}};
+  };
+  take("workers", here.workers, "threads that mkc may use");
+  take("memory_bytes", here.memory_bytes, "memory of the machine");
+  order_readers(out, file["figures"]);
   complete(out);
   Result<Machine> machine = read_machine(out.dump(2), "measured figures");
   if (!machine.ok()) return machine.error();
   NativeMachine native;
   native.machine = std::move(machine.value());
-  native.said = fmt::format("machine: measured on {}, processors {}, by mkc {}\n", device,
-                            file["processors"].get<std::string>(), file["mkc"].get<std::string>());
+  native.said = fmt::format("machine: measured on {}, processors {}, by mkc {}{}\n", device,
+                            file["processors"].get<std::string>(), file["mkc"].get<std::string>(),
+                            nominal_text(file["figures"], file["targets"][std::string(target)]));
   return native;
 }
 

@@ -26,10 +26,17 @@ bool is_measured(std::string_view text);
 // Reads where a file was made. Errors: the text is no file of mkc doctor --measure.
 Result<MeasuredOn> measured_on(std::string_view text);
 
-// Returns the description of a processor target with the figures of a file in place of nominal ones. Errors:
-// a file that mkc doctor --measure did not write; a target that was not measured; figures that no description
-// may have.
-Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target);
+// MachineSize is what a process finds now. A figure of 0 is that of the file.
+struct MachineSize {
+  uint32_t workers = 0;
+  uint64_t memory_bytes = 0;
+};
+
+// Returns the description of a processor target with the figures of a file in place of nominal ones. Its text
+// names the figures that stay nominal. Errors: a file that mkc doctor --measure did not write; a target that
+// was not measured; figures that no description may have.
+Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target,
+                                           const MachineSize& here = {});
 
 // Returns the description of a processor whose step finds all weights in the last-level cache, as those of
 // the step before. The stream comes from there. Errors: those of read_machine.

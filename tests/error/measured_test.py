@@ -11,6 +11,9 @@ from command import FIXTURE, Command
 TARGETS = ["x86-64-v3", "x86-64-avx512", "x86-64-v4"]  # each has what those before it have
 RATES = {name: [10, 30] for name in ("f32", "f16", "bf16", "e4m3")}
 LOOPS = {f"{loop}_per_ns": {"value": RATES, "source": "made up"} for loop in ("product", "attend", "product_stream", "attend_stream")}
+FIGURES = {"workers", "memory_bytes", "l2_bytes", "l2_bytes_per_ns", "l2_ns", "peak_bytes_per_ns", "stream_bytes_per_ns", "worker_bytes_per_ns",
+           "worker_l2_bytes_per_ns", "load_ns", "notify_ns"}
+NOT_OF_THIS_MACHINE = "^no last-level cache|^a signal needs two|^the system does not say|of last-level cache$|ns, expected 5 to"
 CACHED = "\nthe weights stay in the last-level cache"
 STEP = (FIXTURE, "--context", 40, "--target", "x86-64")
 
@@ -38,16 +41,22 @@ class MeasuredTest(Command):
         """Writes a file as doctor would for this processor, with changes."""
         version = json.loads(self.mkc("doctor", "--json")[1])["version"]
         file = {"device": self.processor["name"], "model": self.processor["model"],
-                "processors": self.processor["processors"], "mkc": version, "seen": [], "left_out": {},
+                "processors": self.processors(), "mkc": version, "seen": [], "left_out": {},
                 "figures": {"notify_ns": {"value": 12345, "source": "made up"}},
                 "targets": {target: LOOPS for target in TARGETS[:TARGETS.index(self.target) + 1]}}
         file.update(changes)
         if path is None:
             folder = self.cache / "devices"
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{self.processor['model']}-cpu{self.processor['processors'].replace(' ', '-')}.json"
+            path = folder / f"{self.processor['model']}-cpu{self.processors().replace(' ', '-')}.json"
         path.write_text(json.dumps(file))
         return path
+
+    def processors(self):
+        """Returns the processors as files of measurements name them."""
+        p, last = self.processor, lambda part: int(part.split("-")[-1]) - int(part.split("-")[0]) + 1
+        quota = p["threads"] < sum(map(last, p["processors"].split(",")))
+        return f"{p['processors']} by {p['threads']} thread{'s' * (p['threads'] != 1)}" if quota else p["processors"]
 
     def test_doctor_tells_of_the_processor(self):
         p = self.processor
@@ -67,7 +76,7 @@ class MeasuredTest(Command):
         path, measured = Path(p["measured_file"]), p["measured"]
         self.assertEqual(path.parent, self.cache / "devices")
         kept = json.loads(path.read_text())
-        self.assertEqual((kept["device"], kept["model"], kept["processors"]), (p["name"], p["model"], p["processors"]))
+        self.assertEqual((kept["device"], kept["model"], kept["processors"]), (p["name"], p["model"], self.processors()))
         for part in ("seen", "figures", "targets", "left_out"):
             self.assertEqual(kept[part], measured[part])
         value = {key: figure["value"] for key, figure in measured["figures"].items()}
@@ -76,6 +85,12 @@ class MeasuredTest(Command):
         self.assertEqual(speeds, sorted(speeds))
         if measured["disturbed"]:
             self.assertTrue(measured["left_out"])
+        else:
+            for why in measured["left_out"].values():
+                self.assertRegex(why, NOT_OF_THIS_MACHINE)
+            self.assertEqual(set(measured["figures"]) | set(measured["left_out"]), FIGURES)
+            for target, tables in measured["targets"].items():
+                self.assertEqual(set(tables), set(LOOPS), target)
         for row in measured["seen"]:
             self.assertTrue(0 < row["min"] <= row["median"] <= row["p90"] <= row["max"] and row["runs"] > 1, row)
         threads = [row["threads"] for row in measured["seen"] if row["what"] == "read, memory"]
@@ -84,7 +99,9 @@ class MeasuredTest(Command):
             self.assertTrue(figure["source"].startswith(f"measured by mkc doctor on {p['name']}, "), key)
         self.assertEqual(measured["figures"]["workers"]["value"], p["threads"])
         self.assertFalse(set(measured["figures"]) & set(measured["left_out"]))
-        self.assertEqual(p["machine"], f"machine: measured on {p['name']}, processors {p['processors']}, by mkc {kept['mkc']}")
+        said = f"machine: measured on {p['name']}, processors {kept['processors']}, by mkc {kept['mkc']}"
+        self.assertEqual(p["machine"].split("; nominal: ")[0], said)
+        self.assertEqual("; nominal: " in p["machine"], bool(measured["left_out"]))
         step = self.simulated()
         self.assertEqual(step["machine_from"], p["machine"] + CACHED)
         self.assertGreaterEqual(step["us"], step["floor_us"])

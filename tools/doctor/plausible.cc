@@ -58,7 +58,7 @@ std::string signal_fault(const Spread& s) {
 void leave_out_disturbed(ProcessorMeasurement& m, const std::string& key, const std::string& why) {
   m.figures.erase(key);
   m.left_out[key] = why;
-  m.disturbed = true;
+  ++m.disturbed;
 }
 
 void leave_out_disordered(ProcessorMeasurement& m, uint32_t threads) {

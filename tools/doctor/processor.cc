@@ -8,6 +8,8 @@
 #include <span>
 
 #include "runtime/base/file.h"
+#include "runtime/device/container_limits.h"
+#include "tools/counted.h"
 #include "tools/native.h"
 #include "tools/output.h"
 
@@ -15,6 +17,8 @@ namespace mkc {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr size_t kMaxText = 1 << 20;  // bytes of a file of measurements
 
 ordered_json rows_json(const ProcessorMeasurement& measured) {
   ordered_json rows = ordered_json::array();
@@ -44,8 +48,11 @@ Result<std::string> place_of(const mkrt::ProcessorFacts& facts, const std::strin
   return path;
 }
 
-Status keep(ProcessorFindings& found, const std::string& path) {
+Status keep(ProcessorFindings& found, const std::string& path, bool is_default) {
   if (path.empty()) return Error{"there is no cache, and -o names no file"};
+  if (const std::string why = is_default ? why_file_stays(path, found.facts, *found.measured) : "";
+      !why.empty())
+    return Error{why};
   const std::string text = json_text(measured_file(found.facts, *found.measured), 1) + "\n";
   if (Status s = mkrt::write_file(path, std::as_bytes(std::span(text))); !s.ok()) return s;
   found.kept = path;
@@ -73,10 +80,35 @@ std::vector<std::string> limits_text(const mkrt::ProcessorFacts& f) {
   std::vector<std::string> said;
   if (f.limits.memory_bytes != 0 && f.limits.memory_bytes == f.memory_bytes)
     said.push_back(fmt::format("{} limits the memory to {} MB", f.limits.memory_file, f.memory_bytes >> 20));
-  if (f.threads < f.processors.size())
+  if (mkrt::has_quota(static_cast<uint32_t>(f.processors.size()), f.limits))
     said.push_back(fmt::format("{} limits the processor time to {:.4g} processors", f.limits.processors_file,
                                f.limits.processors));
   return said;
+}
+
+size_t figures_of(const ordered_json& file) {
+  size_t count = file["figures"].size();
+  for (const auto& [target, figures] : file["targets"].items()) count += figures.size();
+  return count;
+}
+
+std::string why_file_stays(const std::string& path, const mkrt::ProcessorFacts& facts,
+                           const ProcessorMeasurement& measured) {
+  if (measured.disturbed == 0) return "";
+  const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxText);
+  if (!text.ok()) return "";
+  const Result<MeasuredOn> made = measured_on(text.value());
+  if (!made.ok() || made.value() != this_processor(facts)) return "";
+  if (figures_of(ordered_json::parse(text.value())) <= figures_of(measured_file(facts, measured))) return "";
+  return fmt::format("other work disturbed {}; {} stays; -o FILE keeps them",
+                     counted(measured.disturbed, "figure"), path);
+}
+
+std::string disturbance_text(const mkrt::ProcessorFacts& f) {
+  if (!mkrt::has_quota(f.threads, f.limits))
+    return "Other work disturbs the measurement: an idle machine gives the figures that are left out";
+  return fmt::format("Other work, or the limit of {}, disturbs the measurement: {:.4g} processors for {}",
+                     f.limits.processors_file, f.limits.processors, counted(f.threads, "thread"));
 }
 
 ordered_json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured) {
@@ -97,7 +129,8 @@ Result<ProcessorFindings> look_at_processor(const ProcessorOptions& options) {
     Result<ProcessorMeasurement> measured = measure_processor(found.facts);
     if (!measured.ok()) return measured.error();
     found.measured = std::move(measured.value());
-    if (Status s = keep(found, place.value()); !s.ok()) found.not_kept = s.error().message;
+    if (Status s = keep(found, place.value(), options.output.empty()); !s.ok())
+      found.not_kept = s.error().message;
   }
   if (found.facts.target.empty()) {
     found.machine = "no target: mkc's code needs AVX2, FMA and F16C";
@@ -113,8 +146,8 @@ void print_processor(const ProcessorFindings& found) {
   print_out("\nProcessor: {}\n", f.name);
   print_out("  instruction sets: {}; target: {}\n", fmt::join(f.supported, " "),
             f.target.empty() ? "none" : f.target);
-  print_out("  mkc may use processors {}: {} threads on {} cores\n", mkrt::ranges_text(f.processors),
-            f.threads, f.cores);
+  print_out("  mkc may use processors {}: {} on {}\n", mkrt::ranges_text(f.processors),
+            counted(f.threads, "thread"), counted(f.cores, "core"));
   print_out("  {}\n", sizes_text(f));
   for (const std::string& limit : limits_text(f)) print_folded(4, "  {}\n", limit);
   print_folded(4, "  {}\n", found.machine);
@@ -127,8 +160,7 @@ void print_processor(const ProcessorFindings& found) {
               row.spread.min, row.spread.median, row.spread.upper, row.spread.max, row.unit);
   for (const auto& [key, why] : m.left_out.items())
     print_out("  {}: left out, {}\n", key, why.get<std::string>());
-  if (m.disturbed)
-    print_out("Other work disturbs the measurement: an idle machine gives the figures that are left out\n");
+  if (m.disturbed != 0) print_folded(2, "{}\n", disturbance_text(f));
   print_out("{}\n", found.kept.empty() ? "Not kept: " + found.not_kept : "Kept in " + found.kept);
 }
 
@@ -138,7 +170,7 @@ ordered_json processor_json(const ProcessorFindings& found) {
                    {"model", f.model},
                    {"instruction_sets", f.supported},
                    {"target", f.target},
-                   {"processors", mkrt::processors_text(f)},
+                   {"processors", mkrt::ranges_text(f.processors)},
                    {"threads", f.threads},
                    {"cores", f.cores},
                    {"memory_bytes", f.memory_bytes},
@@ -149,7 +181,7 @@ ordered_json processor_json(const ProcessorFindings& found) {
   if (!found.measured) return out;
   const ProcessorMeasurement& m = *found.measured;
   out["measured"] = {{"seconds", m.seconds}, {"seen", rows_json(m)},   {"figures", m.figures},
-                     {"targets", m.targets}, {"left_out", m.left_out}, {"disturbed", m.disturbed}};
+                     {"targets", m.targets}, {"left_out", m.left_out}, {"disturbed", m.disturbed != 0}};
   out["measured_file"] = found.kept;
   if (!found.not_kept.empty()) out["not_kept"] = found.not_kept;
   return out;

@@ -34,6 +34,17 @@ std::string sizes_text(const mkrt::ProcessorFacts& facts);
 // Returns the limits of a container that are below what the machine has, each with its file.
 std::vector<std::string> limits_text(const mkrt::ProcessorFacts& facts);
 
+// Returns how many figures a file of a measurement has. A table of a target counts as one.
+size_t figures_of(const nlohmann::ordered_json& file);
+
+// Returns why a disturbed measurement leaves the file of the default place as it is, or "". A file stays that
+// was made here, and has more figures.
+std::string why_file_stays(const std::string& path, const mkrt::ProcessorFacts& facts,
+                           const ProcessorMeasurement& measured);
+
+// Returns what disturbs a measurement: other work, or the limit of a container.
+std::string disturbance_text(const mkrt::ProcessorFacts& facts);
+
 void print_processor(const ProcessorFindings& found);
 nlohmann::ordered_json processor_json(const ProcessorFindings& found);
 

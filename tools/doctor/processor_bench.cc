@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tools/counted.h"
+
 namespace mkc {
 namespace {
 
@@ -58,8 +60,9 @@ Result<std::unique_ptr<ProcessorBench>> ProcessorBench::open(const mkrt::Process
                  wanted = std::clamp(kCaches * facts.last_cache_bytes, kMinBytes, kMaxBytes);
   bench->bytes_ = std::min(own + wanted, facts.memory_bytes / 2) / kOwnBytes * kOwnBytes;
   if (bench->bytes_ < kOwnParts * own)
-    return Error{fmt::format("error: found {} MB of memory, expected {} to measure {} threads",
-                             facts.memory_bytes >> 20, 2 * kOwnParts * own >> 20, threads)};
+    return Error{fmt::format("error: found {} MB of memory, expected {} to measure {}",
+                             facts.memory_bytes >> 20, 2 * kOwnParts * own >> 20,
+                             counted(threads, "thread"))};
   mkrt::Result<uint64_t> memory = bench->device_->allocate(bench->bytes_);
   if (!memory.ok()) return memory.error();
   bench->memory_ = memory.value();

@@ -7,6 +7,7 @@
 
 #include "codegen/processor_loops.h"
 #include "runtime/device/processor.h"
+#include "tools/counted.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/plausible.h"
 #include "tools/doctor/processor_bench.h"
@@ -37,7 +38,7 @@ class Measurer {
 
   ProcessorMeasurement measure() {
     count("workers", all_, "threads that mkc may use");
-    if (facts_.memory_bytes != 0) count("memory_bytes", facts_.memory_bytes, "memory that mkc may use");
+    if (facts_.machine_bytes != 0) count("memory_bytes", facts_.machine_bytes, "memory of the machine");
     read_memory();
     read_caches();
     signal();
@@ -93,7 +94,8 @@ class Measurer {
       const Spread s = times(read(threads, part), threads);
       row("read, memory", threads, "GB/s", s);
       peak = std::max(peak, s.max);
-      const std::string what = fmt::format("{} MB read by {} threads", bench_.bytes() >> 20, threads);
+      const std::string what =
+          fmt::format("{} MB read by {}", bench_.bytes() >> 20, counted(threads, "thread"));
       if (threads == 1 && fault.empty()) rate("worker_bytes_per_ns", s, what);
       if (threads == all_ && fault.empty()) rate("stream_bytes_per_ns", s, what);
       if (threads == all_) break;
@@ -112,7 +114,9 @@ class Measurer {
 
   void read_caches() {
     const uint64_t own = facts_.core_cache_bytes / 2 / kReadUnit * kReadUnit;
-    const uint64_t last = facts_.last_cache_bytes / 2 / all_ / kReadUnit * kReadUnit;
+    // Each last-level cache holds the parts of all threads that share it in its half.
+    const uint64_t last = std::min(facts_.last_cache_bytes / 2 / all_, facts_.last_cache_share_bytes / 2) /
+                          kReadUnit * kReadUnit;
     if (own == 0) {
       m_.left_out["worker_l2_bytes_per_ns"] = "the system does not say how large a core's cache is";
     } else {
@@ -125,7 +129,8 @@ class Measurer {
         m_.left_out[key] = "no last-level cache that is larger than those of the cores";
       return;
     }
-    const Spread s = times(read(all_, last), all_), load = bench_.latency(last * all_);
+    const Spread s = times(read(all_, last), all_),
+                 load = bench_.latency(std::min(last * all_, facts_.min_last_cache_bytes / 2));
     row("read, last-level cache", all_, "GB/s", s);
     row("load, last-level cache", 1, "ns", load);
     count("l2_bytes", facts_.last_cache_bytes, "last-level caches");

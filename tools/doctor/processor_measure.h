@@ -32,7 +32,7 @@ struct ProcessorMeasurement {
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
   nlohmann::ordered_json targets = nlohmann::ordered_json::object();
   nlohmann::ordered_json left_out = nlohmann::ordered_json::object();  // reasons, by key
-  bool disturbed = false;  // other work on this machine is the likely cause of a left-out figure
+  uint32_t disturbed = 0;  // figures left out because of other work on this machine
   double seconds = 0;
 };
 

@@ -69,7 +69,45 @@ TEST_CASE("measured figures go before nominal ones, and what was not measured st
   CHECK(m.task_ns == nominal.task_ns);
   CHECK(m.l2_bytes == nominal.l2_bytes);
   CHECK(found.said ==
+        "machine: measured on AMD EPYC 9654 96-Core Processor, processors 0-5,8, by mkc 1.2.3; nominal: "
+        "l2_bytes, l2_ns, "
+        "worker_l2_bytes_per_ns, load_ns\n");
+  json f = file();
+  f["targets"]["x86-64-v3"] = f["targets"]["x86-64-v4"];
+  for (const char* key : {"l2_bytes", "l2_ns", "worker_l2_bytes_per_ns", "load_ns"})
+    f["figures"][key] = json::parse(nominal.json)[key];
+  CHECK(machine(f).said ==
         "machine: measured on AMD EPYC 9654 96-Core Processor, processors 0-5,8, by mkc 1.2.3\n");
+  f["targets"]["x86-64-v4"].erase("attend_per_ns");
+  f["figures"].erase("stream_bytes_per_ns");
+  CHECK(machine(f).said.ends_with("; nominal: stream_bytes_per_ns, attend_per_ns\n"));
+}
+
+TEST_CASE("the threads and the memory of a process go before those of a file") {
+  const Result<NativeMachine> found = machine_of_processor(file().dump(), "x86-64-v4", {3, 1 << 20});
+  REQUIRE(found.ok());
+  CHECK(found.value().machine.workers == 3);
+  CHECK(found.value().machine.memory_bytes == 1 << 20);
+}
+
+TEST_CASE("one worker reads no faster than all, whichever of both rates is nominal") {
+  const Machine nominal = load_machine("x86-64-v4").value();
+  json f = file();
+  f["figures"]["worker_bytes_per_ns"] = figure(10 * nominal.stream_bytes_per_ns);
+  f["figures"].erase("stream_bytes_per_ns");
+  Machine m = machine(f).machine;
+  CHECK(m.stream_bytes_per_ns == 10 * nominal.stream_bytes_per_ns);
+  CHECK(m.worker_bytes_per_ns == m.stream_bytes_per_ns);
+  CHECK(machine_at(m, RangeEnd::kFast).ok());
+  f = file();
+  const double slow = nominal.worker_bytes_per_ns / 4;
+  f["figures"]["stream_bytes_per_ns"] = {
+      {"value", slow}, {"source", "measured"}, {"range", {slow / 2, 2 * slow}}};
+  f["figures"].erase("worker_bytes_per_ns");
+  m = machine(f).machine;
+  CHECK(m.stream_bytes_per_ns == slow);
+  CHECK(m.worker_bytes_per_ns == slow);
+  CHECK(machine_at(m, RangeEnd::kSlow).value().worker_bytes_per_ns == slow / 2);
 }
 
 TEST_CASE("a measured stream has no ramp at either end of its range") {

@@ -3,7 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
+#include "tests/unit/temp_dir.h"
 #include "tools/doctor/processor.h"
+#include "tools/room.h"
 
 namespace mkc {
 namespace {
@@ -89,8 +93,53 @@ TEST_CASE("unknown sizes are no sizes of 0, and limits of a container are named 
   CHECK(limits_text(facts) ==
         std::vector<std::string>{"/sys/fs/cgroup/memory.max limits the memory to 512 MB",
                                  "/sys/fs/cgroup/cpu.max limits the processor time to 1.5 processors"});
+  facts.threads = 2, facts.processors = {0, 1};  // 1.5 processors of 2 round up to all threads
+  CHECK(limits_text(facts).size() == 2);
+  CHECK(disturbance_text(facts) ==
+        "Other work, or the limit of /sys/fs/cgroup/cpu.max, disturbs the measurement: 1.5 processors for 2 "
+        "threads");
   facts.limits.memory_bytes *= 2;  // above what the machine has
   CHECK(limits_text(facts).size() == 1);
+}
+
+TEST_CASE(
+    "a disturbed measurement leaves a file of more figures as it is, and one that was made elsewhere not") {
+  const mkrt::test::TempDir dir;
+  const std::string path = dir.path + "/cpu.json";
+  mkrt::ProcessorFacts facts;
+  facts.model = "AuthenticAMD-25-17-1", facts.processors = {0}, facts.threads = 1;
+  const auto write = [&](const ProcessorMeasurement& m) {
+    std::ofstream(path) << measured_file(facts, m).dump();
+  };
+  ProcessorMeasurement m = measured(100, 60, 20, 15);
+  CHECK(figures_of(measured_file(facts, m)) == 4);
+  write(m);
+  leave_out_disturbed(m, "l2_bytes_per_ns", "slow");
+  CHECK(why_file_stays(path, facts, m) ==
+        "other work disturbed 1 figure; " + path + " stays; -o FILE keeps them");
+  CHECK(why_file_stays(dir.path + "/none.json", facts, m) == "");
+  m.disturbed = 0;
+  CHECK(why_file_stays(path, facts, m) == "");
+  m.disturbed = 1;
+  write(m);
+  CHECK(why_file_stays(path, facts, m) == "");  // as many figures
+  write(measured(100, 60, 20, 15));
+  facts.model = "AuthenticAMD-25-17-2";
+  CHECK(why_file_stays(path, facts, m) == "");
+}
+
+TEST_CASE(
+    "a container's limit counts the cache, and not the processor's weights, which the system takes back") {
+  const auto device = mkrt::open_processor();
+  const mkrt::ContainerLimits limits{1'000'000'000, "/memory.max", 0, ""};
+  const uint64_t weights = 2'000'000'000;
+  CHECK(why_no_room_on(*device, {weights, 100'000'000, 8, 1}, limits) == "");
+  CHECK(why_no_room_on(*device, {weights, 0, 0, 0}, limits) == "");
+  CHECK(why_no_room_on(*device, {weights, 100'000'000, 1'000'000'000, 1}, limits) ==
+        "1.1 GB of workspace and 1 page of the cache do not fit in the 1.0 GB of /memory.max");
+  const auto emulator = mkrt::open_emulator({}, {});
+  CHECK(why_no_room_on(*emulator, {weights, 0, 0, 0}, limits) ==
+        "2.0 GB of weights do not fit in the 1.0 GB of /memory.max");
 }
 
 TEST_CASE("figures that were not measured bound no others") {
