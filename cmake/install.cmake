@@ -18,7 +18,11 @@ install(FILES ${CMAKE_BINARY_DIR}/mkrt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pk
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/runtime/python/mkc DESTINATION ${MKC_PYTHON_DIR} PATTERN __pycache__ EXCLUDE)
 install(FILES ${CMAKE_BINARY_DIR}/_installed.py DESTINATION ${MKC_PYTHON_DIR}/mkc/mkrt)
 # libmkc has the emulator and tokenizers of Python's package. An installation without it says what needs it.
-install(TARGETS mkc_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
+# A library of an earlier build is left out: it may be that of another commit. The programs link mkc_tool, which each commit changes.
+install(CODE "set(folder \"${CMAKE_INSTALL_LIBDIR}\")
+set(library \"$<TARGET_FILE:mkc_shared>\")
+set(made_of \"$<TARGET_FILE:mkc_tool>\")")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/install_libmkc.cmake)
 # The component python is what a wheel has beside the package's modules (pyproject.toml).
 foreach(library mkrt mkc)
   install(FILES $<TARGET_FILE:${library}_shared> DESTINATION . RENAME lib${library}.so COMPONENT python EXCLUDE_FROM_ALL)

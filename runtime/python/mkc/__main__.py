@@ -11,7 +11,10 @@ def main() -> None:
         program = str(path_of("mkc"))
     except Error as e:
         sys.exit(f"mkc: {e}")
-    os.execv(program, [program, *sys.argv[1:]])
+    try:
+        os.execv(program, [program, *sys.argv[1:]])
+    except OSError as e:
+        sys.exit(f"mkc: {program}: error: cannot run: {e.strerror}")
 
 
 if __name__ == "__main__":

@@ -128,6 +128,29 @@ class InstallTest(unittest.TestCase):
         self.assertEqual((status, found), (1, ""))
         self.assertRegex(errors, r"^mkc: /nowhere/mkc: error: is missing, also in /bin; .*\n$")
 
+    def test_python_names_a_command_that_cannot_run(self):
+        folder = self.root / "not-executable"
+        folder.mkdir()
+        (folder / "mkc").write_text("")
+        status, found, errors = self.python("-m", "mkc", "--version", MKC_NATIVE=str(folder))
+        self.assertEqual((status, found, errors), (1, "", f"mkc: {folder}/mkc: error: cannot run: Permission denied\n"))
+
+    def test_a_library_of_another_build_is_not_installed(self):
+        library, prefix = Path(BUILD) / "libmkc.so", self.root / "stale"
+        kept = library.stat() if library.exists() else None
+        if not kept:
+            library.touch()
+        try:
+            os.utime(library, (0, 0))
+            said = run("cmake", "--install", BUILD, "--prefix", prefix)
+        finally:
+            if kept:
+                os.utime(library, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+            else:
+                library.unlink()
+        self.assertIn("libmkc.so is older than mkc, and is not installed: its target mkc_shared makes a new one", said)
+        self.assertEqual(list(prefix.glob("lib*/**/libmkc.so")), [])
+
     def test_python_compiles_and_generates(self):
         program = ("import sys, mkc\n"
                    "with mkc.load(sys.argv[1], device='cpu', context=64) as model:\n"
