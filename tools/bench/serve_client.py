@@ -26,7 +26,7 @@ class Times:
 
 def request(body):
     data = json.dumps(body).encode()
-    return b"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+    return b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
         len(data), data)
 
 

@@ -9,7 +9,7 @@ MAX_BODY_BYTES = 1 << 20  # of the server under attack
 
 def wire(path, data, headers=(), method="POST", kind="application/json", length=None):
     """Returns the bytes of a request."""
-    head = [f"{method} {path} HTTP/1.1", "Host: load", *headers]
+    head = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
     if kind is not None:
         head.append(f"Content-Type: {kind}")
     if "Transfer-Encoding: chunked" not in headers:

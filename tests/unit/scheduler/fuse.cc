@@ -149,7 +149,9 @@ TEST_CASE("an op that fits no task is an error at its place") {
   CHECK(error_after([](OpGraph& g) {
           Op write = op_of_kind(g, OpKind::kKvWrite);
           g.ops.add(write);
-        }) == "m.yaml:1:1: error: attention fits no task: no kv_write before it fills its caches");
+        }) ==
+        "m.yaml:1:1: error: kv_write fits no task: its cache %l0.k_cache has the kv_write of %l0.k_roped at "
+        "m.yaml:1:1, expected one kv_write for a cache");
 }
 
 // Returns the row grids of a Llama graph after `change`, with their operands and the reasons for them.
