@@ -1,4 +1,5 @@
 // The CUDA Driver API has a device, its context, modules and memory.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -245,7 +246,7 @@ SOFTGPU_API cuMemFree_v2(unsigned long long address) {
   if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   if (driver().capturing()) return kCaptureUnsupported;
-  driver().finish_all();
+  if (const int error = driver().finish_all()) return error;
   return driver().machine.memory.release(address) ? kSuccess : kInvalidValue;
 }
 SOFTGPU_API cuMemAllocHost_v2(void** memory, size_t bytes) {
@@ -260,27 +261,52 @@ SOFTGPU_API cuMemAllocHost_v2(void** memory, size_t bytes) {
 SOFTGPU_API cuMemFreeHost(void* memory) {
   if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
-  driver().finish_all();
+  if (const int error = driver().finish_all()) return error;
   if (driver().pinned_memory.erase(memory) == 0) return kInvalidValue;
   return std::free(memory), kSuccess;
 }
 
 namespace {
 
-// A copy reads or writes page-locked memory when its turn comes. A copy reads or writes other memory before
-// the call returns.
-int do_in_stream(void* stream, unsigned long long address, size_t bytes, std::function<void()> act) {
-  if (const int error = unusable()) return error;
-  Lock lock(driver().mutex);
-  if (!driver().on_device(address, bytes)) return kInvalidValue;
+struct Bytes {
+  unsigned long long begin;
+  size_t count;
+};
+
+// Returns work on device memory. Memory that the program has freed by then is an illegal address.
+Work work_on(std::vector<Bytes> memory, std::function<void()> act) {
   Work work;
-  work.act = std::move(act);
-  return driver().put(static_cast<Stream*>(stream), std::move(work));
+  work.act = [memory = std::move(memory), act = std::move(act)] {
+    for (const Bytes& m : memory)
+      if (!driver().on_device(m.begin, m.count)) {
+        if (driver().machine.error.empty())
+          driver().machine.error = "a copy or fill of an illegal address, whose memory was freed";
+        return;
+      }
+    act();
+  };
+  return work;
 }
 
-int finish(void* stream) {
+bool all_on_device(const std::vector<Bytes>& memory) {
+  return std::ranges::all_of(memory, [](const Bytes& m) { return driver().on_device(m.begin, m.count); });
+}
+
+// A copy reads or writes page-locked memory when its turn comes. A copy reads or writes other memory before
+// the call returns.
+int do_in_stream(void* stream, const std::vector<Bytes>& memory, std::function<void()> act) {
+  if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
-  return driver().finish(static_cast<Stream*>(stream));
+  if (!all_on_device(memory)) return kInvalidValue;
+  return driver().put(static_cast<Stream*>(stream), work_on(memory, std::move(act)));
+}
+
+// Does the same, and waits for the stream.
+int do_and_wait(void* stream, const std::vector<Bytes>& memory, std::function<void()> act) {
+  if (const int error = unusable()) return error;
+  Lock lock(driver().mutex);
+  if (!all_on_device(memory)) return kInvalidValue;
+  return driver().put_and_finish(static_cast<Stream*>(stream), work_on(memory, std::move(act)));
 }
 
 }  // namespace
@@ -288,44 +314,36 @@ int finish(void* stream) {
 // Copies and fills without a stream belong to the default stream. The program waits for copies, and not for
 // fills.
 SOFTGPU_API cuMemcpyHtoD_v2(unsigned long long to, const void* from, size_t bytes) {
-  const int put =
-      do_in_stream(nullptr, to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
-  return put != kSuccess ? put : finish(nullptr);
+  return do_and_wait(nullptr, {{to, bytes}}, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
 SOFTGPU_API cuMemcpyDtoH_v2(void* to, unsigned long long from, size_t bytes) {
-  const int put = do_in_stream(nullptr, from, bytes,
-                               [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
-  return put != kSuccess ? put : finish(nullptr);
+  return do_and_wait(nullptr, {{from, bytes}},
+                     [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
 }
 SOFTGPU_API cuMemsetD8_v2(unsigned long long at, unsigned char value, size_t bytes) {
-  return do_in_stream(nullptr, at, bytes, [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
+  return do_in_stream(nullptr, {{at, bytes}},
+                      [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
 }
 SOFTGPU_API cuMemsetD32_v2(unsigned long long at, unsigned value, size_t words) {
-  return do_in_stream(nullptr, at, 4 * words,
+  return do_in_stream(nullptr, {{at, 4 * words}},
                       [=] { std::fill_n(reinterpret_cast<unsigned*>(at), words, value); });
 }
 SOFTGPU_API cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, void* stream) {
   if (!driver().pinned(from)) {
     const auto* begin = static_cast<const char*>(from);
     const std::vector<char> copy(begin, begin + bytes);
-    return do_in_stream(stream, to, bytes,
+    return do_in_stream(stream, {{to, bytes}},
                         [=] { std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
   }
-  return do_in_stream(stream, to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  return do_in_stream(stream, {{to, bytes}}, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
 }
 SOFTGPU_API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
-  if (const int error = unusable()) return error;
-  {
-    Lock lock(driver().mutex);
-    if (!driver().on_device(from, bytes)) return kInvalidValue;
-  }
-  return do_in_stream(stream, to, bytes, [=] {
+  return do_in_stream(stream, {{to, bytes}, {from, bytes}}, [=] {
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   });
 }
 SOFTGPU_API cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void* stream) {
-  const int put =
-      do_in_stream(stream, from, bytes, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
-  const auto* s = static_cast<const Stream*>(stream);
-  return put != kSuccess || driver().pinned(to) || (s && s->capturing) ? put : finish(stream);
+  const auto copy = [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); };
+  return driver().pinned(to) ? do_in_stream(stream, {{from, bytes}}, copy)
+                             : do_and_wait(stream, {{from, bytes}}, copy);
 }

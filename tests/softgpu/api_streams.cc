@@ -129,9 +129,9 @@ SOFTGPU_API cuGraphLaunch(void* executable, void* stream) {
   Lock lock(driver().mutex);
   auto* s = static_cast<Stream*>(stream);
   if (s && s->capturing) return kCaptureUnsupported;
-  int result = kSuccess;
-  for (const Work& work : static_cast<Graph*>(executable)->works) result = driver().put(s, work);
-  return result;
+  for (const Work& work : static_cast<Graph*>(executable)->works)
+    if (const int error = driver().put(s, work)) return error;
+  return driver().result();
 }
 SOFTGPU_API cuGraphExecDestroy(void* executable) {
   if (const int error = unusable()) return error;
@@ -154,13 +154,15 @@ SOFTGPU_API cuEventRecord(void* event, void* stream) {
   if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* e = static_cast<Event*>(event);
-  const uint64_t version = ++e->recorded;
+  const uint64_t version = e->recorded + 1;
   Work work;
   work.act = [e, version] {
+    if (version <= e->done) return;  // a later record in another stream is done already
     e->done = version;
     e->time_ns = driver().machine.time_ns();
   };
-  return driver().put(static_cast<Stream*>(stream), std::move(work));
+  if (const int error = driver().put(static_cast<Stream*>(stream), std::move(work))) return error;
+  return e->recorded = version, kSuccess;
 }
 SOFTGPU_API cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int error = unusable()) return error;

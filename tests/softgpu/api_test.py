@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 import unittest
 from ctypes import byref, c_size_t, c_uint64, c_void_p
 from pathlib import Path
@@ -14,8 +15,23 @@ from pathlib import Path
 LIBRARY = str(Path(sys.argv[1]).resolve() / "tests/softgpu/lib/libcuda.so.1")
 BYTES = 4096
 NON_BLOCKING, BLOCKING = 1, 0
-INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT, NOT_READY, UNKNOWN = 1, 3, 201, 600, 999
+INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT, NOT_READY, ILLEGAL_ADDRESS, UNKNOWN = 1, 3, 201, 600, 700, 999
 TRIES = 40
+# The kernel stores a word at its argument.
+PTX = b""".version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(
+.param .u64 p
+)
+{
+.reg .b64 %d<2>; .reg .b32 %r<2>;
+ld.param.b64 %d1, [p];
+mov.u32 %r1, 7;
+st.global.b32 [%d1], %r1;
+ret;
+}
+"""
 
 
 def open_driver():
@@ -110,6 +126,95 @@ class DriverTest(unittest.TestCase):
         answers = [self.cuda.cuEventQuery(event) for _ in range(1000)]
         self.assertEqual(answers[-1], 0)
         self.assertLessEqual(set(answers), {0, NOT_READY})
+
+
+    def in_child(self, part):
+        """Runs a part of a test in a process of its own, since an error stays with its process."""
+        child = os.fork()
+        if child == 0:
+            try:
+                part()
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def event(self):
+        event = c_void_p()
+        self.good("cuEventCreate", byref(event), 0)
+        return event
+
+    def captured(self, stream, *call):
+        """The executable graph that holds one call of a stream."""
+        graph, executable = c_void_p(), c_void_p()
+        self.good("cuStreamBeginCapture_v2", stream, 0)
+        self.good(*call)
+        self.good("cuStreamEndCapture", stream, byref(graph))
+        self.good("cuGraphInstantiateWithFlags", byref(executable), graph, c_uint64(0))
+        return executable
+
+    def store_nowhere(self):
+        """Launches a kernel that stores to an illegal address."""
+        module, function, address = c_void_p(), c_void_p(), c_uint64(16)
+        self.good("cuModuleLoadData", byref(module), PTX)
+        self.good("cuModuleGetFunction", byref(function), module, b"k")
+        arguments = (c_void_p * 1)(ctypes.cast(byref(address), c_void_p))
+        self.good("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None)
+
+    def test_an_event_recorded_in_two_streams_is_done_when_both_are(self):
+        streams = [self.stream(NON_BLOCKING) for _ in range(2)]
+        for _ in range(TRIES):
+            event = self.event()
+            for stream in streams:
+                self.good("cuEventRecord", event, stream)
+            self.good("cuCtxSynchronize")
+            self.good("cuEventQuery", event)
+
+    def test_a_call_that_gives_an_earlier_error_does_nothing_later(self):
+        def part():
+            device, host = self.memory(), (ctypes.c_ubyte * BYTES)()
+            self.store_nowhere()
+            self.assertEqual(self.cuda.cuCtxSynchronize(), ILLEGAL_ADDRESS)
+            self.assertEqual(self.cuda.cuMemcpyDtoH_v2(host, device, c_size_t(BYTES)), ILLEGAL_ADDRESS)
+            self.assertEqual(self.cuda.cuCtxSynchronize(), ILLEGAL_ADDRESS)
+            self.assertEqual(bytes(host), bytes(BYTES))
+            event = self.event()
+            self.assertEqual(self.cuda.cuEventRecord(event, None), ILLEGAL_ADDRESS)
+            self.assertEqual(self.cuda.cuEventQuery(event), ILLEGAL_ADDRESS)
+        self.in_child(part)
+
+    def test_a_copy_that_could_not_be_waited_for_does_nothing_later(self):
+        for copy in ("cuMemcpyDtoH_v2", "cuMemcpyDtoHAsync_v2"):
+            device, host, stream, event = self.memory(), (ctypes.c_ubyte * BYTES)(), self.stream(NON_BLOCKING), self.event()
+            graph = self.captured(stream, "cuEventRecord", event, stream)
+            self.good("cuStreamWaitEvent", None, event, 0)
+            more = (None,) if copy.endswith("Async_v2") else ()
+            self.assertEqual(getattr(self.cuda, copy)(host, device, c_size_t(BYTES), *more), NOT_READY)
+            self.good("cuGraphLaunch", graph, stream)
+            self.good("cuCtxSynchronize")
+            self.assertEqual(bytes(host), bytes(BYTES), copy)
+
+    def test_a_graph_that_copies_freed_memory_is_an_illegal_address(self):
+        def part(to_freed):
+            freed, device, stream = self.memory(), self.memory(), self.stream(NON_BLOCKING)
+            to, source = (freed, device) if to_freed else (device, freed)
+            graph = self.captured(stream, "cuMemcpyDtoDAsync_v2", to, source, c_size_t(64), stream)
+            self.good("cuMemFree_v2", freed)
+            self.good("cuGraphLaunch", graph, stream)
+            self.assertEqual(self.cuda.cuStreamSynchronize(stream), ILLEGAL_ADDRESS)
+            self.assertEqual(self.cuda.cuMemFree_v2(device), ILLEGAL_ADDRESS)
+        for to_freed in (True, False):
+            self.in_child(lambda: part(to_freed))
+
+    def test_memory_is_not_freed_before_its_work_is_done(self):
+        device, stream, event = self.memory(), self.stream(NON_BLOCKING), self.event()
+        graph = self.captured(stream, "cuEventRecord", event, stream)
+        self.good("cuStreamWaitEvent", None, event, 0)
+        self.good("cuMemsetD8_v2", device, 1, c_size_t(BYTES))
+        self.assertEqual(self.cuda.cuMemFree_v2(device), NOT_READY)
+        self.good("cuGraphLaunch", graph, stream)
+        self.good("cuMemFree_v2", device)
 
 
 class SettingsTest(unittest.TestCase):

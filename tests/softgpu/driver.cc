@@ -116,6 +116,7 @@ int Driver::result() const {
 }
 
 int Driver::put(Stream* stream, Work work) {
+  if (const int error = result()) return error;
   if (stream && stream->capturing) {
     stream->graph->works.push_back(std::move(work));
     return kSuccess;
@@ -123,7 +124,17 @@ int Driver::put(Stream* stream, Work work) {
   if (!stream && capturing()) return kCaptureUnsupported;
   work.number = ++works_;
   (stream ? *stream : default_).works.push_back(std::move(work));
-  return result();
+  return kSuccess;
+}
+
+int Driver::put_and_finish(Stream* stream, Work work) {
+  if (const int error = put(stream, std::move(work))) return error;
+  if (stream && stream->capturing) return kSuccess;
+  const uint64_t number = works_;
+  const int result = finish(stream);
+  if (result != kSuccess)
+    std::erase_if((stream ? *stream : default_).works, [=](const Work& w) { return w.number == number; });
+  return result;
 }
 
 // Tells whether the next work of `s` waits for work that `other` was given before it.
@@ -155,7 +166,10 @@ void Driver::run(Stream& s) {
   do {
     const Work work = std::move(s.works.front());
     s.works.pop_front();
-    if (work.act) return work.act();
+    if (work.act) {
+      work.act();
+      return report();
+    }
     if (!work.launch.kernel) return;
     launches.push_back(work.launch);
     // Launches that may overlap run together.
@@ -163,10 +177,13 @@ void Driver::run(Stream& s) {
            ready(s));
   launches.front().may_overlap = false;
   machine.run(launches);
-  if (!machine.error.empty() && !reported_) {
-    std::fprintf(stderr, "softgpu: error: %s\n", machine.error.c_str());
-    reported_ = true;
-  }
+  report();
+}
+
+void Driver::report() {
+  if (machine.error.empty() || reported_) return;
+  std::fprintf(stderr, "softgpu: error: %s\n", machine.error.c_str());
+  reported_ = true;
 }
 
 int Driver::finish(Stream* stream) {

@@ -88,7 +88,11 @@ class Driver {
   uint32_t blocks_per_sm(const Function& f, uint32_t threads, uint32_t shared_bytes) const;
 
   // Puts work into a stream, or into the graph that the stream captures. nullptr is the default stream.
+  // Work is put nowhere where the call returns an error.
   int put(Stream* stream, Work work);
+  // Puts work into a stream and waits for it, unless the stream captures. Work is taken back where the call
+  // returns an error, because the program may free the work's memory then.
+  int put_and_finish(Stream* stream, Work work);
   int finish(Stream* stream);
   int finish_all();
   // Lets some work go on, as time passes while a program asks for an event.
@@ -110,6 +114,7 @@ class Driver {
   bool behind(const Stream& s, const Stream& other) const;
   bool run_one();
   void run(Stream& s);
+  void report();  // prints the first error
 
   Stream default_;
   uint64_t works_ = 0;  // put into streams so far
