@@ -232,12 +232,19 @@ class SettingsTest(unittest.TestCase):
     def test_variables_that_are_misspelt_are_errors_of_cuInit(self):
         for name, value, said in (("SOFTGPU_SEED", "l7", "SOFTGPU_SEED is l7, expected a number"),
                                   ("SOFTGPU_SMS", "-4", "SOFTGPU_SMS is -4, expected a number"),
+                                  ("SOFTGPU_SEED", "18446744073709551616", "SOFTGPU_SEED is 18446744073709551616, expected a number"),
+                                  ("SOFTGPU_SMS", "4294967297", "SOFTGPU_SMS is 4294967297, expected a number"),
+                                  ("SOFTGPU_SMS", "0", "SOFTGPU_SMS is 0, expected 1 or more"),
+                                  ("SOFTGPU_SAYS", "cuinit=1", "SOFTGPU_SAYS names cuinit, expected one of cuInit, "),
+                                  ("SOFTGPU_SAYS", "cuInit", "SOFTGPU_SAYS gives cuInit the value '', expected a number"),
+                                  ("SOFTGPU_SAYS", "free=1,cuInit=8O3", "SOFTGPU_SAYS gives cuInit the value '8O3', "),
+                                  ("SOFTGPU_PTX", "/no/such.ptx", "SOFTGPU_PTX is /no/such.ptx, expected a file with PTX"),
                                   ("SOFTGPU_BREAK", "wgma", "SOFTGPU_BREAK is wgma, expected acquire, release, or"),
                                   ("SOFTGPU_RACE", "1", "SOFTGPU_RACE is no variable of the software GPU")):
             answers, error = self.first_calls(**{name: value})
             self.assertEqual(answers, [str(NOT_INITIALIZED), str(UNKNOWN)], name)
             self.assertTrue(error.startswith("softgpu: error: " + said), error)
-        self.assertEqual(self.first_calls(SOFTGPU_BREAK="wgmma", SOFTGPU_SEED="0x10")[1], "")
+        self.assertEqual(self.first_calls(SOFTGPU_BREAK="wgmma", SOFTGPU_SEED="0x10", SOFTGPU_SAYS="free=1,driver=12080")[1], "")
 
 
 if __name__ == "__main__":
