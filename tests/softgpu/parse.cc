@@ -196,7 +196,12 @@ class KernelParser {
 
   Operand value(std::string_view s, uint8_t bytes, bool result) {
     if (s == "_" && result) return fresh(bytes == kAnyBytes ? 8 : bytes);
-    if (shared_.contains(s)) return constant(kSharedBase, 8);
+    if (shared_.contains(s)) {
+      if (result || bytes < 4)
+        fail("the address of shared memory in place of " +
+             std::string(result ? "a result" : "a narrow number"));
+      return constant(kSharedBase, bytes == kAnyBytes ? 8 : bytes);
+    }
     if (s.starts_with('%') || std::isalpha(static_cast<unsigned char>(s[0]))) {
       const Operand o = find_register(s);
       if (bytes == kAnyBytes ? o.bytes < min_bytes_ || o.bytes == 0 : o.bytes != bytes)

@@ -66,6 +66,16 @@ TEST_CASE("Diverged lanes go their own ways, in any order, and meet again at a .
   }
 }
 
+TEST_CASE("The address of shared memory is the same in all lanes, in 32 bits and in 64") {
+  const std::vector<uint32_t> narrow = results("mov.u32 %r0, smem;");
+  const std::vector<uint32_t> wide = results("mov.u64 %d2, smem; cvt.u32.u64 %r0, %d2;");
+  for (uint32_t l = 0; l < 32; ++l) {
+    CHECK(narrow[l] == wide[0]);
+    CHECK(wide[l] == wide[0]);
+  }
+  CHECK(wide[0] != 0);
+}
+
 TEST_CASE("A table of branches sends each lane to its label") {
   const std::vector<uint32_t> out = results(
       "and.b32 %r1, %t, 1; mov.b32 %r0, 7;\n"
