@@ -99,7 +99,8 @@ void Race::report(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, boo
 void Race::remember_read(Cell& cell, const Access& now) {
   Access* mine = nullptr;
   for (Access& r : cell.reads)
-    if (r.agent == now.agent && r.atomic == now.atomic && r.bytes == now.bytes) mine = &r;
+    if (r.agent == now.agent && r.atomic == now.atomic && r.scope == now.scope && r.bytes == now.bytes)
+      mine = &r;
   if (!mine && cell.reads.size() < kReads)
     mine = &cell.reads.emplace_back(now);
   else if (!mine)

@@ -81,6 +81,27 @@ TEST_CASE("Scopes: .cta orders nothing between CTAs") {
   CHECK(races_of("red.relaxed.gpu.global.add.u32 [%out], 1;", 2, 32) == "");
 }
 
+TEST_CASE("Scopes: a read of scope .cta races with another CTA's update, whatever its warp reads besides") {
+  const std::string update =
+      "bra.uni end; other: @%p1 bra end; nanosleep.u32 64; nanosleep.u32 64; nanosleep.u32 64;"
+      "red.relaxed.gpu.global.add.u32 [%out], 1; end:";
+  const std::string lanes =
+      "setp.ne.u32 %p0, %c, 0; setp.ne.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 1; @%p0 bra other;";
+  const std::string wide = "@!%p1 ld.relaxed.gpu.global.b32 %r0, [%out];";
+  const std::string narrow = "@%p2 ld.relaxed.cta.global.b32 %r1, [%out];";
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Run run;
+    run.blocks = 2;
+    run.settings.races = true, run.settings.seed = seed;
+    for (const std::string& reads : {wide + narrow, narrow + wide}) {
+      run.body = lanes + reads + update;
+      CHECK(has(run_ptx(run).error, "race: "));
+    }
+    run.body = lanes + wide + update;
+    CHECK(run_ptx(run).error == "");
+  }
+}
+
 // Returns PTX in which lane 0 writes a word of shared memory and then copies over it. `fence` comes between.
 std::string over_written(const std::string& fence) {
   return "setp.ne.b32 %p0, %t, 0; @%p0 bra end; mov.b64 %d9, smem; mbarrier.init.shared.b64 [%d9], 1;"
