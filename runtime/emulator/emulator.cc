@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -42,11 +44,13 @@ Error no_stacks(const Launch& launch, const Error& reason) {
   const uint64_t maps = 2 * uint64_t{launch.options.threads_per_worker}, workers = launch.options.workers;
   std::string limit = "unknown here";
   std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  std::ifstream lines("/proc/self/maps");
+  const auto now = std::count(std::istreambuf_iterator<char>(lines), {}, '\n');
   return Error{fmt::format("the emulator has stacks for {} of {} workers: {}; {} workers of {} threads need "
-                           "{} maps of memory, and "
-                           "vm.max_map_count is {}",
+                           "{} maps of memory, "
+                           "vm.max_map_count is {}, and the process has {} maps now",
                            launch.workers.size(), workers, reason.message, workers,
-                           launch.options.threads_per_worker, workers * maps, limit),
+                           launch.options.threads_per_worker, workers * maps, limit, now),
                reason.kind};
 }
 

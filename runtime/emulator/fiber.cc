@@ -125,6 +125,9 @@ Result<Stacks> StackPool::take(uint32_t count) {
     spare_.pop_back();
     return taken;
   }
+  auto mapped = Stacks::map(count);
+  if (mapped.ok() || spare_.empty()) return mapped;
+  spare_.clear();  // stacks of other counts take the memory, or the maps of it
   return Stacks::map(count);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "runtime/emulator/fiber.h"
 #include "tests/unit/emulator/fixtures.h"
 
 using namespace emulator_tests;
@@ -35,6 +36,8 @@ void one_warp_missing(const mkrt::MkSession*, const mkrt::MkStep*) {
   mk_task_begin(5, 17);
   if (mk_thread() < 32) mk_barrier(0, 64);
 }
+
+void leave(const mkrt::MkSession*, const mkrt::MkStep*) {}
 
 void odd_count(const mkrt::MkSession*, const mkrt::MkStep*) {
   mk_barrier(0, 33);
@@ -135,7 +138,7 @@ TEST_CASE("stacks that do not fit into memory are an error") {
   CHECK(
       run.error_has("the emulator has stacks for 0 of 1 workers: cannot map 1024 emulator stacks: Cannot "
                     "allocate memory; 1 "
-                    "workers of 1024 threads need 2048 maps of memory, and vm.max_map_count is "));
+                    "workers of 1024 threads need 2048 maps of memory, vm.max_map_count is "));
 }
 
 TEST_CASE("more workers than the system has maps of memory for are an error that says how many fit") {
@@ -152,6 +155,24 @@ TEST_CASE("more workers than the system has maps of memory for are an error that
                       " workers: cannot guard 1024 emulator stacks: Cannot "
                       "allocate memory; " +
                       std::to_string(workers) + " workers of 1024 threads need "));
-  CHECK(run.error_has(" maps of memory, and vm.max_map_count is " + std::to_string(maps)));
+  CHECK(run.error_has(" maps of memory, vm.max_map_count is " + std::to_string(maps) +
+                      ", and the process has "));
+}
+
+TEST_CASE("stacks that a pool keeps of another launch make room for a launch of other workers") {
+  uint64_t maps = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> maps;
+  if (maps == 0 || maps > 300'000) {
+    MESSAGE("SKIP: the system allows a process " << maps << " maps of memory");
+    return;
+  }
+  const auto workers = static_cast<uint32_t>(maps * 2 / 3 / 768);
+  mkrt::emulator::StackPool pool;
+  for (const uint32_t threads : {384, 352}) {
+    Sums sums{};
+    auto options = options_for(workers, threads);
+    options.stacks = &pool;
+    CHECK(launch(leave, sums, options).error() == "");
+  }
 }
 #endif
