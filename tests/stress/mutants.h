@@ -25,9 +25,10 @@ inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";
 inline constexpr const char* kDiverged = " diverged: ";  // lanes of a warp diverged
 inline constexpr const char* kWrong = "a wrong result";
-// An access to a wild address. The emulator makes an error of it.
+// An access to a wild address, by kernel code or by the emulator's own code on a thread's fiber. The emulator
+// makes the same error of both.
 inline constexpr const char* kWild = ", where there is no memory";
-// A signal that kernel code raised, or an access to a wild address. A signal from elsewhere is a fault of the
+// A signal that kernel code raised, or kWild. Any other signal from outside of kernel code is a fault of the
 // emulator or of its heap, and catches nothing.
 inline constexpr const char* kCrash = "a crash in kernel code";
 
