@@ -46,8 +46,8 @@ void cut(std::vector<Earlier>& all, uint32_t bytes) {
 }
 
 // Forgets accesses of bytes that are written anew. Accesses of the cell's other bytes stay, and leave
-// Cell::write free.
-void keep_other_bytes(Cell& cell, uint32_t bytes) {
+// Cell::write free. The function is rare, and apart from touch() to keep that fast.
+[[gnu::noinline]] void keep_other_bytes(Cell& cell, uint32_t bytes) {
   cut(cell.read, bytes);
   cut(cell.write, bytes);
   if (cell.older != nullptr) {
@@ -96,17 +96,23 @@ void Race::touch(const Actor& actor, const void* p, uint32_t bytes) {
     if (at < begin) mask &= ~((1u << (begin - at)) - 1);
     if (end - at < kCellBytes) mask &= ((1u << (end - at)) - 1) | kPlain;
     Cell& cell = shadow_.cell(at);
-    if (conflict(cell.write.bytes, mask)) check_write(actor, cell.write, mask, at);
+    // The common case, an ordered write, needs no call.
+    if (conflict(cell.write.bytes, mask) && (is_bulk(actor.kind) || !ordered(actor, cell.write.epoch)))
+      check_write(actor, cell.write, mask, at);
     if (cell.older != nullptr)
       for (const Write& write : cell.older->writes) check_write(actor, write, mask, at);
     if (is_read(actor.kind)) {
       remember_read(actor, cell, mask);
     } else {
       check_reads(actor, cell, mask, at);
-      if (cell.older != nullptr || ((cell.write.bytes | cell.read.bytes) & ~mask & kAllBytes) != 0)
-        keep_other_bytes(cell, mask);
-      else
+      if ((mask & kAllBytes) == kAllBytes) {
         cell.read = {};
+        if (cell.older != nullptr) cell.older->reads.clear(), cell.older->writes.clear();
+      } else if (cell.older != nullptr || ((cell.write.bytes | cell.read.bytes) & ~mask & kAllBytes) != 0) {
+        keep_other_bytes(cell, mask);
+      } else {
+        cell.read = {};
+      }
       cell.write = {actor.epoch, actor.site, mask};
     }
   }
@@ -120,7 +126,8 @@ bool Race::is_proxied(const Actor& actor, AgentEpoch write, uintptr_t address) c
   return shared && knows(known_[actor.knower].proxied, write);
 }
 
-void Race::check_write(const Actor& actor, const Write& write, uint32_t bytes, uintptr_t address) {
+[[gnu::noinline]] void Race::check_write(const Actor& actor, const Write& write, uint32_t bytes,
+                                         uintptr_t address) {
   if (!conflict(write.bytes, bytes)) return;
   if (!ordered(actor, write.epoch)) {
     const RaceKind kind = is_read(actor.kind) ? RaceKind::kReadAfterWrite : RaceKind::kWriteAfterWrite;
