@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 3;
-constexpr std::array<std::string_view, 4> kEndings = {".cubin", ".so", ".o", ".same"};  // .same: of 0.1.0
+// Earlier builds kept entries of the last ending.
+constexpr std::array<std::string_view, 4> kEndings = {".cubin", ".so", ".o", ".same"};
 
 // Header begins an entry. The summary and the bytes follow it.
 struct Header {

@@ -91,7 +91,7 @@ void order_readers(ordered_json& out, const ordered_json& measured) {
   out[keeps_one ? all : one]["source"] = "derived: one worker reads no faster than all";
 }
 
-// Names the figures that decide about a step, but are nominal: ", nominal: load_ns". "": none.
+// Names the figures that decide about a step, but are nominal: "; nominal: load_ns". "": none.
 std::string nominal_text(const ordered_json& figures, const ordered_json& of_target) {
   std::string names;
   const auto add = [&](const char* key, bool is_measured) {
