@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "runtime/base/temporaries.h"
 
@@ -16,6 +17,16 @@ namespace mkc {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Returns the number in front of words of an assembler's log.
+std::optional<uint32_t> number_before(const std::string& log, std::string_view words) {
+  const size_t end = log.find(words);
+  if (end == log.npos || end == 0) return std::nullopt;
+  const size_t begin = log.rfind(' ', end - 1) + 1;
+  uint32_t number = 0;
+  const auto [behind, failed] = std::from_chars(log.data() + begin, log.data() + end, number);
+  return failed == std::errc() && behind == log.data() + end ? std::optional(number) : std::nullopt;
+}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -105,7 +116,7 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
 }
 
 std::vector<Resources> read_resources(const std::string& log) {
-  constexpr std::string_view kKernel = "Compiling entry function '", kUsed = ": Used ";
+  constexpr std::string_view kKernel = "Compiling entry function '";
   std::vector<Resources> kernels;
   for (size_t at = log.find(kKernel), next; at != log.npos; at = next) {
     const size_t name = at + kKernel.size();
@@ -113,13 +124,14 @@ std::vector<Resources> read_resources(const std::string& log) {
     // The first properties of a kernel are its own. Functions that it calls follow.
     const std::string part = log.substr(name, next - name);
     Resources kernel{part.substr(0, part.find('\''))};
-    const size_t stack = part.find(" bytes stack frame"), used = part.find(kUsed);
-    if (stack == part.npos || used == part.npos) continue;
-    const size_t bytes = part.rfind(' ', stack - 1) + 1;
-    if (std::sscanf(part.c_str() + bytes, "%u bytes stack frame, %u bytes spill stores, %u bytes spill loads",
-                    &kernel.stack_bytes, &kernel.spill_store_bytes, &kernel.spill_load_bytes) == 3 &&
-        std::sscanf(part.c_str() + used + kUsed.size(), "%u", &kernel.registers) == 1)
-      kernels.push_back(std::move(kernel));
+    const auto stack = number_before(part, " bytes stack frame"),
+               stores = number_before(part, " bytes spill stores"),
+               loads = number_before(part, " bytes spill loads"),
+               registers = number_before(part, " registers");
+    if (!stack || !stores || !loads || !registers) continue;
+    kernel.stack_bytes = *stack, kernel.spill_store_bytes = *stores, kernel.spill_load_bytes = *loads;
+    kernel.registers = *registers;
+    kernels.push_back(std::move(kernel));
   }
   return kernels;
 }

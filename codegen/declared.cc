@@ -92,8 +92,8 @@ class DeclaredRegions final : public mkrt::AccessRules {
     uint64_t begin = 0, end = 0;
     uint32_t grid = 0, task = 0, count = 0;
     bool written = false;  // or else only read
-    bool covers(uint32_t of_grid, uint32_t of_task, uint32_t tasks, uint64_t address, bool write) const {
-      return begin <= address && address < end && grid == of_grid && task == of_task && count == tasks &&
+    bool covers(uint32_t of_grid, uint32_t of_task, uint32_t of_count, uint64_t address, bool write) const {
+      return begin <= address && address < end && grid == of_grid && task == of_task && count == of_count &&
              (written || !write);
     }
   };

@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -87,17 +87,26 @@ Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path) {
   if (scratch.path.empty()) return Error{scratch.fault()};
   const Result<Outcome> outcome = run({path, "--version"}, scratch.path + "/log");
   if (!outcome.ok()) return outcome.error();
-  constexpr std::string_view kRelease = "release ";
+  constexpr std::string_view kRelease = "release ", kBuild = ", V";
   const std::string& log = outcome.value().log;
   const size_t at = log.find(kRelease);
+  // The release is like "12.8, V12.8.93", and the part behind the comma may be missing.
   int major = 0, minor = 0;
-  char build[32] = "";
-  if (at == log.npos ||
-      std::sscanf(log.c_str() + at + kRelease.size(), "%d.%d, V%31[0-9.]", &major, &minor, build) < 2)
-    return Error{"is no ptxas: it does not tell its release"};
+  const char* const end = log.data() + log.size();
+  const char* next = at == log.npos ? end : log.data() + at + kRelease.size();
+  const auto take = [&](int& number) {
+    const auto [behind, failed] = std::from_chars(next, end, number);
+    next = behind;
+    return failed == std::errc();
+  };
+  const bool has_major = take(major) && next != end && *next == '.';
+  if (has_major) ++next;
+  if (!has_major || !take(minor)) return Error{"is no ptxas: it does not tell its release"};
   if (std::pair(major, minor) < std::pair(12, 8))
     return Error{fmt::format("is of CUDA {}.{}, expected 12.8 or newer", major, minor)};
-  const std::string version = fmt::format("{}.{}{}{}", major, minor, *build ? ", V" : "", build);
+  const std::string_view rest(next, end);
+  const size_t build = rest.starts_with(kBuild) ? rest.find_first_not_of("0123456789.", kBuild.size()) : 0;
+  const std::string version = fmt::format("{}.{}{}", major, minor, rest.substr(0, build));
   return std::unique_ptr<Assembler>(std::make_unique<Ptxas>(path, version));
 }
 

@@ -125,7 +125,7 @@ Status talk(Chat& chat, MessageInput& input) {
     MKC_TRY(line, input.next());
     if (!line) break;
     Status fault;
-    const Status status = take_line(chat, *line, ended, fault);
+    Status status = take_line(chat, *line, ended, fault);
     if (!fault.ok()) return fault;
     if (!status.ok() && !chat.is_terminal) return status;
     if (!status.ok()) print_error(status.error().message);

@@ -34,7 +34,7 @@ std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
     return n.pages == 0 ? why_no_room(n.weights, "weights", memory_bytes, of)
                         : why_no_pages(n, memory_bytes, of);
   };
-  const std::string fault = fault_of(needed, device.memory_bytes(), device.name());
+  std::string fault = fault_of(needed, device.memory_bytes(), device.name());
   if (!fault.empty()) return fault;
   if (device.name() == "emulator") return fault_of(needed, limits.memory_bytes, limits.memory_file);
   if (device.name() != "cpu") return "";

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -92,7 +93,10 @@ int open_in_place(const std::string& path) {
   if (!is_descriptor(path)) return open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (folder_of(path) != fs::canonical(kOwnDescriptors, failed))
     return open(path.c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC);
-  return fcntl(std::atoi(fs::path(path).filename().c_str()), F_DUPFD_CLOEXEC, 0);
+  const std::string name = fs::path(path).filename();
+  int descriptor = -1;
+  std::from_chars(name.data(), name.data() + name.size(), descriptor);
+  return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
 }
 
 Status write_in_place(const std::string& path, std::span<const std::byte> bytes) {

@@ -41,7 +41,7 @@ void prefetch(const ReadyQueue& ready) {
     for (uint32_t i = 0; i < lines; ++i) __builtin_prefetch(static_cast<const char*>(first) + i * kLineBytes);
   };
   if (ready.size() > 2) fetch(ready.peek(2), kFiberLines);
-  if (ready.size() > 0) fetch(ready.peek(0)->context.sp, kStackLines);
+  if (!ready.empty()) fetch(ready.peek(0)->context.sp, kStackLines);
 }
 
 Fiber* pick(Worker& worker) {

@@ -36,7 +36,8 @@ double Pipe::next_end_ns() const {
 
 uint32_t Pipe::finish(double now_ns) {
   const auto [served, reader] = ends_[ended_];
-  if (++ended_ >= kKeptEnds && 2 * ended_ > ends_.size()) {
+  ++ended_;
+  if (ended_ >= kKeptEnds && 2 * ended_ > ends_.size()) {
     ends_.erase(ends_.begin(), ends_.begin() + static_cast<ptrdiff_t>(ended_));
     ended_ = 0;
   }

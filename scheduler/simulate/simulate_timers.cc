@@ -8,7 +8,8 @@ constexpr size_t kKeptTimers = 1024;  // timers that were removed leave the memo
 }  // namespace
 
 void TimerQueue::remove_first() {
-  if (++fired_ < kKeptTimers || 2 * fired_ <= timers_.size()) return;
+  ++fired_;
+  if (fired_ < kKeptTimers || 2 * fired_ <= timers_.size()) return;
   timers_.erase(timers_.begin(), timers_.begin() + static_cast<ptrdiff_t>(fired_));
   fired_ = 0;
 }

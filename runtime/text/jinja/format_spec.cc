@@ -53,7 +53,8 @@ std::string sign_text(bool is_negative, char sign) {
 }
 
 // Returns the number with its sign, padded. Zeros that fill a field are grouped, too.
-std::string finish_number(std::string sign, std::string digits, const FormatSpec& spec, size_t group_size) {
+std::string finish_number(const std::string& sign, std::string digits, const FormatSpec& spec,
+                          size_t group_size) {
   digits = group(std::move(digits), spec.grouping, group_size);
   if (spec.grouping != '\0' && spec.fill == "0" && (spec.align == '=' || spec.align == '\0') &&
       static_cast<int64_t>(sign.size() + digits.size()) < spec.width)
@@ -88,7 +89,7 @@ std::string float_digits(double number, const FormatSpec& spec) {
   fail("the format type {} does not go with a float", spec.type);
 }
 
-std::string character(int64_t number, FormatSpec spec) {
+std::string character(int64_t number, const FormatSpec& spec) {
   if (number < 0 || number > 0x10FFFF || (number >= 0xD800 && number < 0xE000))
     fail("the format type c needs the number of a character, found {}", number);
   if (spec.sign != '-' || spec.alternate) fail("the format type c has neither a sign nor another form");
