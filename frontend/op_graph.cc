@@ -386,8 +386,9 @@ Result<std::vector<DeclaredCopy>> declared_copies(const CompileRequest& request)
   for (const IgnoreDecl& ignore : request.family.ignore) {
     if (ignore.copy_of.empty()) continue;
     MKC_TRY(applies, is_ignored(ignore, scope));
+    if (!applies) continue;
     const std::string value = describe(config_value(*scope.config, ignore.key));
-    if (applies) copies.push_back({ignore.name, ignore.copy_of, fmt::format("{} is {}", ignore.key, value)});
+    copies.push_back({ignore.name, ignore.copy_of, fmt::format("{} is {}", ignore.key, value)});
   }
   return copies;
 }

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/describe.h"
+#include "runtime/base/counted.h"
 #include "scheduler/machine/cost.h"
-#include "tools/counted.h"
 #include "tools/grid_table.h"
 #include "tools/hops.h"
 #include "tools/output.h"
@@ -31,10 +31,10 @@ void print_grids(const std::vector<GridRow>& rows) {
                  placement_name(row.placement->kind), row.tasks, row.bytes, row.placement->reason);
     if (!row.unfused.empty()) print_folded(6, "  not fused: {}\n", row.unfused);
     for (const EventRow& e : row.in)
-      print_folded(6, "  waits for {}: {} cell{} of {}; {}\n", e.name, e.cells, e.cells == 1 ? "" : "s",
-                   e.expects, e.reason);
+      print_folded(6, "  waits for {}: {} of {}; {}\n", e.name, mkrt::counted(e.cells, "cell"), e.expects,
+                   e.reason);
     for (const EventRow& e : row.out)
-      print_out("  notifies {}: {} cell{} of {}\n", e.name, e.cells, e.cells == 1 ? "" : "s", e.expects);
+      print_out("  notifies {}: {} of {}\n", e.name, mkrt::counted(e.cells, "cell"), e.expects);
     all.grids += row.grids;
     all.tasks += row.tasks;
     all.bytes += row.bytes;
@@ -95,7 +95,7 @@ Status run_explain(const Options& options) {
     return {};
   }
   print_folded(2, "{} on {}, {}, {}\n", step.compilation.request.checkpoint, step.compilation.machine.name,
-               counted(schedule.workers, "worker"), symbols_text(step));
+               mkrt::counted(schedule.workers, "worker"), symbols_text(step));
   print_folded(2, "{}", step.compilation.machine_said);
   if (options.hops) {
     print_hops(step, hops);

@@ -5,9 +5,9 @@
 
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/plan.h"
+#include "runtime/base/counted.h"
 #include "runtime/session/kv_cache.h"
 #include "tools/commands.h"
-#include "tools/counted.h"
 #include "tools/output.h"
 #include "tools/weight_table.h"
 
@@ -19,8 +19,8 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
   mkrt::MkPlanHeader plan;
   std::memcpy(&plan, a.plan.data(), sizeof(plan));
   print_out("{}: {} for {}, by mkc {}\n", path, m.model, m.target, m.mkc_version);
-  print_out("  launch     {} of {}, {} bytes of shared memory, {}\n", counted(m.workers, "worker"),
-            counted(m.threads, "thread"), m.shared_bytes, counted(m.ring_stages, "stage"));
+  print_out("  launch     {} of {}, {} bytes of shared memory, {}\n", mkrt::counted(m.workers, "worker"),
+            mkrt::counted(m.threads, "thread"), m.shared_bytes, mkrt::counted(m.ring_stages, "stage"));
   if (!m.launches.empty())
     print_out("  mode       kernels: {} launches a step, one after the other\n", m.launches.size());
   if (m.traced) print_out("  mode       traced\n");

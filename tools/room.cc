@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/counted.h"
+#include "runtime/base/counted.h"
 
 namespace mkc {
 namespace {
@@ -24,7 +24,7 @@ std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory
 
 std::string why_no_pages(const RoomNeeded& needed, uint64_t memory_bytes, const std::string& of) {
   const uint64_t bytes = needed.weights + needed.workspace + needed.pages * needed.page;
-  return why_no_room(bytes, fmt::format("weights and {} of the cache", counted(needed.pages, "page")),
+  return why_no_room(bytes, fmt::format("weights and {} of the cache", mkrt::counted(needed.pages, "page")),
                      memory_bytes, of);
 }
 
@@ -39,7 +39,7 @@ std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
   if (device.name() == "emulator") return fault_of(needed, limits.memory_bytes, limits.memory_file);
   if (device.name() != "cpu") return "";
   return why_no_room(needed.workspace + needed.pages * needed.page,
-                     fmt::format("workspace and {} of the cache", counted(needed.pages, "page")),
+                     fmt::format("workspace and {} of the cache", mkrt::counted(needed.pages, "page")),
                      limits.memory_bytes, limits.memory_file);
 }
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/counted.h"
 #include "scheduler/simulate/simulate_path.h"
-#include "tools/counted.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
 #include "tools/room.h"
@@ -29,7 +29,7 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
   print_folded(2, "{} on {}, {}, {} (simulated{})\n", c.request.checkpoint, c.machine.name,
-               counted(c.schedule().workers, "worker"), symbols_text(step),
+               mkrt::counted(c.schedule().workers, "worker"), symbols_text(step),
                c.machine.is_processor() ? "" : ": not run on a GPU");
   print_folded(2, "{}", c.machine_said);
   if (const std::string fault = no_room(c); !fault.empty()) print_out("such a step cannot run: {}\n", fault);

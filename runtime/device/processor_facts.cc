@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/counted.h"
 #include "runtime/device/processor.h"
 
 namespace mkrt {
@@ -146,7 +147,7 @@ std::string processors_text(const ProcessorFacts& facts) {
   const std::string ranges = ranges_text(facts.processors);
   return facts.threads == facts.processors.size()
              ? ranges
-             : fmt::format("{} by {} thread{}", ranges, facts.threads, facts.threads == 1 ? "" : "s");
+             : fmt::format("{} by {}", ranges, counted(facts.threads, "thread"));
 }
 
 std::string ranges_text(const std::vector<int>& numbers) {

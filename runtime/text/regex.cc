@@ -111,6 +111,7 @@ struct RegexMatcher::State {
   // Returns PCRE2's result for the first match from a byte on. Limits of steps grow from call to call, so
   // that a place with many steps is left in time.
   int find(std::string_view text, size_t from, MatchTime& time);
+  // Returns PCRE2's result of one call. Each place may take so many steps.
   int match(const pcre2_code* code, std::string_view text, size_t from, uint32_t max_steps);
 };
 

@@ -1,20 +1,20 @@
 // The reads in progress share one bandwidth equally. This header is internal to simulate.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
+
+#include "scheduler/simulate/sorted_queue.h"
 
 namespace mkc {
 
 // All reads progress at one rate. Reads therefore end in the order of (bytes served before they began + their
-// own bytes). Most reads have one size, so a read that begins is inserted near the end of the queue.
+// own bytes). Most reads have one size, so a read that begins is one of the last to end.
 class Pipe {
  public:
   Pipe(double bytes_per_ns, double max_of_one) : ceiling_(bytes_per_ns), max_of_one_(max_of_one) {}
 
-  uint32_t reads() const { return static_cast<uint32_t>(ends_.size() - ended_); }
+  uint32_t reads() const { return static_cast<uint32_t>(ends_.size()); }
   double bytes_per_ns() const { return rate_ * reads(); }  // current rate of all reads together
 
   // Begins a read of `bytes` for a reader.
@@ -31,9 +31,8 @@ class Pipe {
   double ceiling_, max_of_one_;
   double served_ = 0;  // bytes that a read in progress since the beginning would have received
   double at_ns_ = 0;
-  double rate_ = 0;        // of each read, at present
-  size_t ended_ = 0;       // entries of ends_ that have ended
-  std::vector<End> ends_;  // in ascending order
+  double rate_ = 0;  // of each read, at present
+  SortedQueue<End> ends_;
 };
 
 }  // namespace mkc

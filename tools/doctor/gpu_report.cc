@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tools/counted.h"
+#include "runtime/base/counted.h"
 #include "tools/output.h"
 
 namespace mkc {
@@ -47,7 +47,7 @@ void print_check(const CheckOutcome& c) {
 
 void print_seconds(const CheckReport& r) {
   print_out("{} of {} passed, in {:.1f} s: {:.1f} s to compile on {} and, partly beside it, ", passes_of(r),
-            r.checks.size(), r.seconds, r.compile_seconds, counted(r.threads, "thread"));
+            r.checks.size(), r.seconds, r.compile_seconds, mkrt::counted(r.threads, "thread"));
   print_out("{:.1f} s to open the GPU, {:.1f} s for checks, {:.1f} s to measure\n", r.open_seconds,
             r.check_seconds, r.measure_seconds);
 }

@@ -8,14 +8,22 @@ namespace mkc {
 namespace {
 
 constexpr double kMedianRatio = 2;  // largest ratio of the best run to the median
-constexpr double kWorstRatio =
-    4;  // largest ratio of the median to a rate's 10th percentile, or of a time's 90th to it
+// The largest ratio of the median to a rate's 10th percentile, or of a time's 90th percentile to the median.
+constexpr double kWorstRatio = 4;
 // One thread may fill the channels of memory, and all of them disturb each other.
 constexpr double kShareOfOne = 0.8;  // smallest ratio of all threads' reads to one's
 constexpr double kSignalRatio = 8;   // largest ratio of a signal's 90th percentile to its median
 
 double value_of(const ProcessorMeasurement& m, const char* key) {
   return m.figures.contains(key) ? m.figures[key]["value"].get<double>() : 0;
+}
+
+// Returns why a time's 90th percentile is too far above its median, or "".
+std::string upper_fault(const Spread& s, double ratio) {
+  if (s.upper <= s.median * ratio) return "";
+  return fmt::format(
+      "{:.4g} ns at the 90th percentile and {:.4g} in the median, expected a ratio of {} at most", s.upper,
+      s.median, ratio);
 }
 
 // LowerBound is a rate that another must reach. A rate of zero was not measured.
@@ -41,18 +49,11 @@ std::string time_fault(const Spread& s) {
   if (s.median > s.min * kMedianRatio)
     return fmt::format("{:.4g} ns in the median and {:.4g} at best, expected a ratio of {} at most", s.median,
                        s.min, kMedianRatio);
-  if (s.upper > s.median * kWorstRatio)
-    return fmt::format(
-        "{:.4g} ns at the 90th percentile and {:.4g} in the median, expected a ratio of {} at most", s.upper,
-        s.median, kWorstRatio);
-  return "";
+  return upper_fault(s, kWorstRatio);
 }
 
 std::string signal_fault(const Spread& s) {
-  if (s.upper <= s.median * kSignalRatio) return "";
-  return fmt::format(
-      "{:.4g} ns at the 90th percentile and {:.4g} in the median, expected a ratio of {} at most", s.upper,
-      s.median, kSignalRatio);
+  return upper_fault(s, kSignalRatio);
 }
 
 void leave_out_disturbed(ProcessorMeasurement& m, const std::string& key, const std::string& why) {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "runtime/base/counted.h"
 #include "runtime/base/file.h"
 #include "runtime/device/container_limits.h"
-#include "tools/counted.h"
 #include "tools/native.h"
 #include "tools/output.h"
 
@@ -101,14 +101,14 @@ std::string why_file_stays(const std::string& path, const mkrt::ProcessorFacts& 
   if (!made.ok() || made.value() != this_processor(facts)) return "";
   if (figures_of(ordered_json::parse(text.value())) <= figures_of(measured_file(facts, measured))) return "";
   return fmt::format("other work disturbed {}; {} stays; -o FILE keeps them",
-                     counted(measured.disturbed, "figure"), path);
+                     mkrt::counted(measured.disturbed, "figure"), path);
 }
 
 std::string disturbance_text(const mkrt::ProcessorFacts& f) {
   if (!mkrt::has_quota(f.threads, f.limits))
     return "Other work disturbs the measurement: an idle machine gives the figures that are left out";
   return fmt::format("Other work, or the limit of {}, disturbs the measurement: {:.4g} processors for {}",
-                     f.limits.processors_file, f.limits.processors, counted(f.threads, "thread"));
+                     f.limits.processors_file, f.limits.processors, mkrt::counted(f.threads, "thread"));
 }
 
 ordered_json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured) {
@@ -147,7 +147,7 @@ void print_processor(const ProcessorFindings& found) {
   print_out("  instruction sets: {}; target: {}\n", fmt::join(f.supported, " "),
             f.target.empty() ? "none" : f.target);
   print_out("  mkc may use processors {}: {} on {}\n", mkrt::ranges_text(f.processors),
-            counted(f.threads, "thread"), counted(f.cores, "core"));
+            mkrt::counted(f.threads, "thread"), mkrt::counted(f.cores, "core"));
   print_out("  {}\n", sizes_text(f));
   for (const std::string& limit : limits_text(f)) print_folded(4, "  {}\n", limit);
   print_folded(4, "  {}\n", found.machine);

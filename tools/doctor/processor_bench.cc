@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tools/counted.h"
+#include "runtime/base/counted.h"
 
 namespace mkc {
 namespace {
@@ -62,7 +62,7 @@ Result<std::unique_ptr<ProcessorBench>> ProcessorBench::open(const mkrt::Process
   if (bench->bytes_ < kOwnParts * own)
     return Error{fmt::format("error: found {} MB of memory, expected {} to measure {}",
                              facts.memory_bytes >> 20, 2 * kOwnParts * own >> 20,
-                             counted(threads, "thread"))};
+                             mkrt::counted(threads, "thread"))};
   mkrt::Result<uint64_t> memory = bench->device_->allocate(bench->bytes_);
   if (!memory.ok()) return memory.error();
   bench->memory_ = memory.value();

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "codegen/processor_loops.h"
+#include "runtime/base/counted.h"
 #include "runtime/device/processor.h"
-#include "tools/counted.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/plausible.h"
 #include "tools/doctor/processor_bench.h"
@@ -95,7 +95,7 @@ class Measurer {
       row("read, memory", threads, "GB/s", s);
       peak = std::max(peak, s.max);
       const std::string what =
-          fmt::format("{} MB read by {}", bench_.bytes() >> 20, counted(threads, "thread"));
+          fmt::format("{} MB read by {}", bench_.bytes() >> 20, mkrt::counted(threads, "thread"));
       if (threads == 1 && fault.empty()) rate("worker_bytes_per_ns", s, what);
       if (threads == all_ && fault.empty()) rate("stream_bytes_per_ns", s, what);
       if (threads == all_) break;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/diag.h"
-#include "tools/counted.h"
+#include "runtime/base/counted.h"
 #include "tools/output.h"
 
 namespace mkc {
@@ -72,9 +72,9 @@ std::string folder_name(const nlohmann::ordered_json& data) {
 
 std::string about(const nlohmann::ordered_json& data) {
   const auto& step = data["step"];
-  std::string text =
-      fmt::format("{} · {} · {}", step["machine"].get<std::string>(),
-                  counted(step["workers"].get<uint32_t>(), "worker"), data["step_text"].get<std::string>());
+  std::string text = fmt::format("{} · {} · {}", step["machine"].get<std::string>(),
+                                 mkrt::counted(step["workers"].get<uint32_t>(), "worker"),
+                                 data["step_text"].get<std::string>());
   return data["gpu"].get<bool>() && data["trace"].is_null() ? text + " · simulated: not run on a GPU" : text;
 }
 

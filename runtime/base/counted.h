@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <string>
 
-namespace mkc {
+namespace mkrt {
 
 // Returns a number with its noun, in the plural but for one: "1 thread", "2 threads".
 inline std::string counted(uint64_t number, const char* noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
-}  // namespace mkc
+}  // namespace mkrt
