@@ -32,7 +32,7 @@ struct ProcessorLoops {
 
   static constexpr uint32_t kGroup = 8;   // most tokens or rows that go together
   static constexpr uint32_t kStrips = 4;  // a multiple of all numbers of strips that go together
-  static constexpr uint32_t kMany = 48, kUnpackedBytes = 48 * 1024;
+  static constexpr uint32_t kMany = 48, kUnpackedBytes = 384 * 1024;
   static constexpr uint32_t kAttendBytes = 1 << 17, kAttendPositions = 256, kAttendColumns = 128,
                             kAttendPages = kAttendPositions / 16;
 };

@@ -24,6 +24,11 @@ std::span<const Target> targets() {
       {"x86-64-v3", "x86-64-v3", "", {"processor_v3"}, kProcessorEngines},
       {"x86-64-avx512", "x86-64-v4", "+avx512vnni", {"processor_avx512"}, kProcessorEngines},
       {"x86-64-v4", "x86-64-v4", "+avx512bf16,+avx512vbmi,+avx512vnni", {"processor_v4"}, kProcessorEngines},
+      {"x86-64-amx",
+       "x86-64-v4",
+       "+amx-bf16,+amx-int8,+amx-tile,+avx512bf16,+avx512vbmi,+avx512vnni",
+       {"processor_amx"},
+       kProcessorEngines},
   };
   return kTargets;
 }

@@ -12,7 +12,8 @@ namespace mkc {
 
 // The name of the installed GPU in --target and --machine.
 constexpr const char* kNative = "native";
-// The name of the running processor in --target: x86-64-v4, x86-64-avx512 or x86-64-v3.
+// The name of the running processor in --target: x86-64-amx, x86-64-v4, x86-64-avx512 or
+// x86-64-v3.
 constexpr const char* kThisProcessor = "x86-64";
 constexpr const char* kEmulator = "emulator";
 

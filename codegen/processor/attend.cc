@@ -1,6 +1,7 @@
 // A worker of one thread computes attention. Tasks, partials and the order of sums over KV tiles are those of
 // codegen/device/attend.cc. Keys and values are read where they lie in the cache. Queries stay f32.
 #include "codegen/processor/activation.h"
+#include "codegen/processor/attend_amx.h"
 #include "codegen/processor/attend_rows.h"
 
 namespace mk {
@@ -55,6 +56,14 @@ MK_INLINE void attend(const Worker& w, const AttendArgs& a, u32 head, u32 row_bl
   constexpr u32 kRows = __is_same(C, F32) ? kQueryTileRowsF32 : kQueryTileRows;
   u32 row = query_tile * kRows;
   const u32 end = min(row + kRows, block.count * (a.heads / a.kv_heads));
+#ifdef __AMX_BF16__
+  if constexpr (__is_same(C, Bf16)) {
+    const QueryTile tile(a, block, row, kRows);
+    if (tile.sees(kv_tile.begin, kv_tile.begin + kKvTile))
+      AmxQueryTile(amx_attend_memory_of(w), a, block, tile, kv_tile).attend();
+    return;
+  }
+#endif
   if constexpr (kMaxRows == 4) row = attend_rows<C, 4>(w, a, block, kv_tile, row, end);
   row = attend_rows<C, 2>(w, a, block, kv_tile, row, end);
   attend_rows<C, 1>(w, a, block, kv_tile, row, end);

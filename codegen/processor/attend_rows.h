@@ -2,9 +2,7 @@
 // A row's sums have the same order however many rows go together.
 #pragma once
 
-#include "codegen/device/attend.h"
-#include "codegen/processor/cache_math.h"
-#include "codegen/processor/worker.h"
+#include "codegen/processor/attend_positions.h"
 
 namespace mk {
 
@@ -15,47 +13,6 @@ constexpr u32 kValues = 16, kMaxRows = 4;
 #else
 constexpr u32 kValues = 4, kMaxRows = 2;
 #endif
-
-// put_head() norms and rotates a head vector as rotate_head() does. Zeros fill the last vector of `to`.
-MK_INLINE void put_head(const f32* x, const f32* norm, f32 eps, const f32* rope, u32 head_dim, f32* to) {
-  const u32 half = head_dim / 2;
-  f32 scale = 1;
-  if (norm) {
-    f32x16 sum = f32x16(0);
-    each_vector(head_dim, [&](u32 i, u32 count) {
-      const f32x16 v = load_part<f32x16>(x + i, count);
-      sum = fma(v, v, sum);
-    });
-    scale = mk_rsqrt(sum_of(sum) / (f32)head_dim + eps);
-  }
-  if (head_dim % kVector != 0) store(to + head_dim / kVector * kVector, f32x16(0));
-  each_vector(half, [&](u32 i, u32 count) {
-    f32x16 low = load_part<f32x16>(x + i, count) * scale,
-           high = load_part<f32x16>(x + half + i, count) * scale;
-    if (norm) low *= load_part<f32x16>(norm + i, count), high *= load_part<f32x16>(norm + half + i, count);
-    if (rope) {
-      const f32x16 cosine = load_part<f32x16>(rope + i, count),
-                   sine = load_part<f32x16>(rope + half + i, count);
-      const f32x16 turned = low * cosine - high * sine;
-      high = high * cosine + low * sine;
-      low = turned;
-    }
-    store_part(to + i, low, count);
-    store_part(to + half + i, high, count);
-  });
-}
-
-// rope_of() is the row of the rope table for a position. Without a rotation it is null.
-MK_INLINE const f32* rope_of(const AttendArgs& a, u32 position) {
-  return a.rotated ? plain(a.rope) + (u64)position * a.head_dim : nullptr;
-}
-
-// partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
-// the heads of the group.
-MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& block, u32 partial, u32 x) {
-  const u32 group = a.heads / a.kv_heads;
-  return ((u64)partial * a.tokens + block.first + x / group) * a.heads + block.head * group + x % group;
-}
 
 // join() halves the lanes that a sum is spread over, from 2 * kLanes to kLanes. The result has the sums of
 // both vectors.
@@ -86,76 +43,28 @@ MK_INLINE constexpr u32 sum_lane(u32 n) {
   return n % 4 * 4 + n / 4;
 }
 
-// Scales are those of a Merge.
-struct Scales {
-  f32 before, more;
-};
-
-// QueryRows is R query rows that go through a KV tile together. `tile` has these rows alone. Positions count
-// from the begin of the KV tile.
+// QueryRows is R query rows that go through a KV tile together. `tile` has these rows alone.
 template <class C, u32 R>
-struct QueryRows {
+struct QueryRows : QueryPositions<C> {
   static_assert(R * (kMaxHeadDim + kKvTile) * sizeof(f32) + kPlaces * sizeof(u64) <= kScratchBytes);
   using F = CacheMath<C>;
+  using P = QueryPositions<C>;
+  using P::a, P::block, P::tile, P::kv_tile, P::begin, P::end, P::kAhead;
   static constexpr u32 kAtOnce = kVector / R;  // positions whose scores fill a vector
-  static constexpr u32 kAhead = 32;            // positions from one that is read to one that is prefetched
 
-  const AttendArgs& a;
-  const Rows& block;
-  const QueryTile& tile;
-  const KvTile& kv_tile;
-  u32 begin, end;  // positions that some row sees
-  f32* q;          // [R][kMaxHeadDim], in the form's way
-  f32* weight;     // [R][kKvTile]: scores first, then weights in the form's way
-  u64* place;      // [kPlaces]: where 16 positions lie in a cache
+  f32* q;       // [R][kMaxHeadDim], in the form's way
+  f32* weight;  // [R][kKvTile]: scores first, then weights in the form's way
 
   MK_INLINE QueryRows(const Worker& w, const AttendArgs& args, const Rows& rows, const QueryTile& query_tile,
                       const KvTile& kv)
-      : a(args),
-        block(rows),
-        tile(query_tile),
-        kv_tile(kv),
-        begin(query_tile.begin > kv.begin ? query_tile.begin - kv.begin : 0),
-        end(min(query_tile.end - kv.begin, kKvTile)),
+      : P(args, rows, query_tile, kv, (u64*)(scratch_of(w) + R * (kMaxHeadDim + kKvTile) * sizeof(f32))),
         q((f32*)scratch_of(w)),
-        weight(q + R * kMaxHeadDim),
-        place((u64*)(weight + R * kKvTile)) {
-    for (u32 i = begin / kPlacePositions; i * kPlacePositions < end; ++i)
-      place[i] = block.offset_of(a.cache, kv.begin + i * kPlacePositions);
-  }
-
-  // fetch() prefetches a head's vector.
-  MK_INLINE void fetch(const char* at) const {
-    constexpr u32 kLine = 64;
-    for (u32 byte = 0; byte < a.head_dim * C::bytes; byte += kLine) prefetch_line(at + byte);
-  }
-  // The first rows of a row block prefetch for all. Behind the keys come the values, and behind these the
-  // keys of the next KV tile.
-  MK_INLINE void fetch_key(u32 p) const {
-    if (tile.first != 0) return;
-    if (p < end) return fetch(plain(a.cache.k) + offset_of_seen(p));
-    if (p - end < end - begin) fetch(plain(a.cache.v) + offset_of_seen(begin + p - end));
-  }
-  MK_INLINE void fetch_value(u32 p) const {
-    if (tile.first != 0) return;
-    if (p < end) return fetch(plain(a.cache.v) + offset_of_seen(p));
-    const u32 position = kv_tile.begin + kKvTile + (p - end);
-    if (position < block.kv_len) fetch(plain(a.cache.k) + block.offset_of(a.cache, position));
-  }
-
-  // offset_of_seen() is where the position next to p that some row sees lies in a cache. Position p must lie
-  // in the 16 positions of such a position.
-  MK_INLINE u64 offset_of_seen(u32 p) const {
-    const u32 seen = min(p < begin ? begin : p, end - 1);
-    return place[p / kPlacePositions] + seen % kPlacePositions * a.cache.position_stride;
-  }
+        weight(q + R * kMaxHeadDim) {}
 
   MK_INLINE void put_queries() const {
     for (u32 row = 0; row < R; ++row) {
-      const u32 token = block.first + tile.token(row), head = block.head * tile.group + tile.head(row);
       f32* to = q + row * kMaxHeadDim;
-      put_head(plain(a.q) + (token * a.heads + head) * a.head_dim, plain(a.q_norm), a.q_eps,
-               rope_of(a, tile.first_position + tile.token(row)), a.head_dim, to);
+      this->put_query(row, to);
       F::put_query(to, a.head_dim);
     }
   }
@@ -197,8 +106,8 @@ struct QueryRows {
         const char* key[kAtOnce];
         MK_UNROLL
         for (u32 k = 0; k < kAtOnce; ++k) {
-          fetch_key(p + k + kAhead);
-          key[k] = keys + offset_of_seen(p + k);
+          this->fetch_key(p + k + kAhead);
+          key[k] = keys + this->offset_of_seen(p + k);
         }
         const f32x16 scores = multiply<kVector>(key, 0);
         MK_UNROLL
@@ -236,17 +145,6 @@ struct QueryRows {
     return {merge.before, merge.more};
   }
 
-  // leave() adds `count` columns of a row's sum to the partial. The first KV tile of a partial stores them.
-  MK_INLINE void leave(u32 row, const Scales& scales, u32 column, f32x16 sum, u32 count) const {
-    const f32 scale = Cached<C>::kFactor * (kScaled<C> ? a.cache.v_scale[block.head] : 1);
-    f32* left =
-        plain(a.partial_acc) + partial_row(a, block, kv_tile.partial, tile.first + row) * a.head_dim + column;
-    sum *= scale;
-    if (!kv_tile.first)
-      sum = fma(sum, all_lanes(scales.more), load_part<f32x16>(left, count) * all_lanes(scales.before));
-    store_part(left, sum, count);
-  }
-
   // add_values() adds up the weighted values of N vectors of columns from `column` on, or of the last `count`
   // columns where they are fewer. Values in the cache are finite (write_cache()), so a weight of 0 hides them
   // from a row.
@@ -261,8 +159,8 @@ struct QueryRows {
       const char* value[F::together];
       MK_UNROLL
       for (u32 i = 0; i < F::together; ++i) {
-        if (column == 0) fetch_value(p + i + kAhead);
-        value[i] = values + offset_of_seen(p + i);
+        if (column == 0) this->fetch_value(p + i + kAhead);
+        value[i] = values + this->offset_of_seen(p + i);
       }
       MK_UNROLL
       for (u32 k = 0; k < N; k += 2) {
@@ -283,9 +181,9 @@ struct QueryRows {
       for (u32 k = 0; k < N; k += 2) {
         const u32 left = count - k * kVector;
         const Columns columns = F::in_order({sum[row][k], sum[row][k + 1]}, left);
-        leave(row, scales[row], column + k * kVector, columns.a, min(left, kVector));
+        this->leave(row, scales[row], column + k * kVector, columns.a, min(left, kVector));
         if (left > kVector)
-          leave(row, scales[row], column + (k + 1) * kVector, columns.b, min(left - kVector, kVector));
+          this->leave(row, scales[row], column + (k + 1) * kVector, columns.b, min(left - kVector, kVector));
       }
     }
   }
@@ -305,7 +203,7 @@ struct QueryRows {
 
   MK_INLINE void attend() const {
     if (kv_tile.first)
-      for (u32 p = begin; p < begin + kAhead; ++p) fetch_key(p);
+      for (u32 p = begin; p < begin + kAhead; ++p) this->fetch_key(p);
     put_queries();
     put_scores();
     Scales scales[R];

@@ -1,7 +1,7 @@
 // The loops of codegen/processor_loops.h are compiled here for one instruction set. Products are those of the
 // task bodies. The build names MK_LOOPS and MK_ATTEND_LOOP, and the namespace, after the instruction set. No
 // two instruction sets therefore share an inline function.
-#include "codegen/processor/product_unpacked.h"
+#include "codegen/processor/product_amx.h"
 #include "codegen/processor_loops.h"
 
 namespace mk {
@@ -41,7 +41,14 @@ u64 multiply_add_f32(u64 rounds) {
 
 u64 multiply_add(bool bf16, u64 rounds) {
   if (!bf16) return multiply_add_f32(rounds);
-#ifdef __AVX512BF16__
+#ifdef __AMX_BF16__
+  const AmxTiles tiles;
+  alignas(64) char operands[2 * kAmxBytes] = {};
+  MK_ROLLED
+  for (u64 i = 0; i < rounds; ++i)
+    AmxBlock<2, 2>::add({operands, operands}, {operands + kAmxBytes, operands + kAmxBytes});
+  return rounds * 4 * kAmxRows * kAmxRows * kAmxCols;
+#elif defined __AVX512BF16__
   f32x16 sum[kSumsAtOnce] = {};
   u32x16 a = u32x16(0x3f003f00), b = u32x16(0x3f803f80);
   keep(a);
@@ -57,6 +64,22 @@ u64 multiply_add(bool bf16, u64 rounds) {
   return 0;
 #endif
 }
+
+#ifdef __AMX_BF16__
+template <class W>
+u64 multiply_by_amx(u32 tokens, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+  AmxMemory& memory = *(AmxMemory*)(x + (u64)ProcessorLoops::kMany * (cols + 64) * sizeof(f32));
+  const u64 strip_bytes = packed_shape(kStripRows, cols, W::type).strip_bytes;
+  const AmxProduct<W> product{memory, Rows<W>(x, cols), tokens, strip_bytes, 0, kKSlices};
+  product(
+      weights, 0, strips,
+      [&](u32 strip, u32, u32, const f32x16* of) {
+        for (u32 i = 0; i < tokens; ++i) store(sums + (strip * tokens + i) * kStripRows, of[i]);
+      },
+      [](u32, u32, u32, f32x16) {});
+  return (u64)strips * kStripRows * cols * tokens;
+}
+#endif
 
 template <class W, u32 Tokens>
 u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
@@ -98,6 +121,12 @@ u64 multiply_many(u32 strips, u32 cols, const char* weights, char* x, f32* sums)
 
 template <class W>
 u64 product_of(ProcessorLoops::Tokens tokens, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+#ifdef __AMX_BF16__
+  if constexpr (Steps<W::type>::amx) {
+    constexpr u32 kTokens[] = {1, kGroupTokens, ProcessorLoops::kMany};
+    return multiply_by_amx<W>(kTokens[(u32)tokens], strips, cols, weights, x, sums);
+  }
+#endif
   switch (tokens) {
     case ProcessorLoops::Tokens::kOne:
       return multiply_strips<W, 1>(strips, cols, weights, x, sums);

@@ -1,4 +1,5 @@
 // The attention loop of codegen/processor_loops.h is compiled here for one instruction set.
+#include "codegen/processor/attend_amx.h"
 #include "codegen/processor/attend_rows.h"
 #include "codegen/processor_loops.h"
 
@@ -12,6 +13,9 @@ struct alignas(64) AttendMemory {
   f32 q[kMaxRows * ProcessorLoops::kAttendColumns], acc[kMaxRows * ProcessorLoops::kAttendColumns];
   f32 ml[2 * kMaxRows], scale;
   u32 zero, one, positions;
+#ifdef __AMX_BF16__
+  AmxAttendMemory amx;
+#endif
 };
 static_assert(sizeof(AttendMemory) <= ProcessorLoops::kAttendBytes &&
               ProcessorLoops::kAttendPositions == kKvTile &&
@@ -38,7 +42,12 @@ u64 attend_rows(const char* keys, const char* values, u64 stride, const u32* pag
   const Rows block(a, 0, 0);
   const KvTile kv_tile(a, block, 0, 0);
   const QueryTile query_tile(a, block, 0, R);
-  QueryRows<C, R>(w, a, block, query_tile, kv_tile).attend();
+#ifdef __AMX_BF16__
+  if constexpr (__is_same(C, Bf16))
+    AmxQueryTile(m.amx, a, block, query_tile, kv_tile).attend();
+  else
+#endif
+    QueryRows<C, R>(w, a, block, query_tile, kv_tile).attend();
   return 2 * (u64)R * kKvTile * kColumns;
 }
 

@@ -1,6 +1,6 @@
 // The processor has these product bodies: dense products, experts, and the reduction of split products.
 #include "codegen/processor/epilogue.h"
-#include "codegen/processor/product_unpacked.h"
+#include "codegen/processor/product_amx.h"
 
 namespace mk {
 
@@ -34,13 +34,20 @@ MK_INLINE void start(const Worker& w, const ProductArgs& a) {
 template <class W>
 __attribute__((noinline)) void multiply_strips(const Worker& w, const ProductArgs& a, const char* weights,
                                                u32 strip, u32 end, u32 from, u32 to) {
-  const Product<W> product(w, a, weights, from, to);
-  multiply_all(
-      w, product, strip, end,
-      [&](u32 s, u32 token, u32 tokens, const f32x16* sums) { finish_tokens(w, a, s, token, tokens, sums); },
-      [&](u32 s, u32 k_slice, u32 token, f32x16 sums) {
-        store(sums_at(*plain(a.epilogue), a, s, k_slice, token), sums);
-      });
+  const auto finish = [&](u32 s, u32 token, u32 tokens, const f32x16* sums) {
+    finish_tokens(w, a, s, token, tokens, sums);
+  };
+  const auto store_slice = [&](u32 s, u32 k_slice, u32 token, f32x16 sums) {
+    store(sums_at(*plain(a.epilogue), a, s, k_slice, token), sums);
+  };
+#ifdef __AMX_BF16__
+  if constexpr (Steps<W::type>::amx) {
+    const AmxProduct<W> product{amx_memory_of(w),          Rows<W>(w, a), a.tokens,
+                                strip_bytes_of(a, W::row), from,          to};
+    return product(weights, strip, end, finish, store_slice);
+  }
+#endif
+  multiply_all(w, Product<W>(w, a, weights, from, to), strip, end, finish, store_slice);
 }
 
 // multiply_tasks() multiplies strips from task `task` on. Tasks of a split product are all strips of one part

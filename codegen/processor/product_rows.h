@@ -1,6 +1,7 @@
 // A product's rows of x are prepared in the worker's memory before its strips are multiplied (product.h).
 #pragma once
 
+#include "codegen/processor/amx.h"
 #include "codegen/processor/weights.h"
 #include "codegen/processor/worker.h"
 
@@ -38,8 +39,8 @@ constexpr u32 kFullPass = 6, kSmallPass = 4;
 static_assert(kFullPass <= kSpareRows);
 
 // chunks_of() is the chunks of a K slice of rows that have so many columns, padded.
-MK_INLINE constexpr u32 chunks_of(u32 padded_cols) {
-  return (padded_cols / kKSlices + kChunkCols - 1) / kChunkCols;
+MK_INLINE constexpr u32 chunks_of(u32 padded_cols, u32 chunk_cols = kChunkCols) {
+  return (padded_cols / kKSlices + chunk_cols - 1) / chunk_cols;
 }
 // rows_bytes() is the memory of so many rows. The widest X has a word for each column.
 MK_INLINE constexpr u64 rows_bytes(u32 tokens, u32 padded_cols) {
@@ -62,7 +63,7 @@ MK_INLINE void each_pass(u32 tokens, const Pass& pass) {
 // Rows are the rows of x as steps take them, in the worker's memory: normalised, and 0 past the last column.
 // The tokens of a pass have a chunk of columns together, and then the next. So a pass reads memory in order,
 // and knows at which distance its tokens lie. Tokens that go through packed strips have their rows alone.
-// Each K slice begins a chunk.
+// Each K slice begins a chunk. A pass of AMX has a tile in each chunk.
 template <class W>
 struct Rows {
   typedef Steps<W::type> S;
@@ -70,8 +71,9 @@ struct Rows {
   typedef typename S::RowGroup RowGroup;
   // Columns that put() takes together: a vector, or a group that has its own scale in a row.
   static constexpr u32 together = S::row_group_words == 0 ? kVector : W::row.group_cols;
-  static constexpr u32 kChunkWords = kChunkCols / S::cols * S::parts;  // X of a token in a chunk
-  static_assert(kChunkCols % together == 0);
+  static constexpr u32 kCols = S::amx ? kAmxCols : kChunkCols;    // of a chunk
+  static constexpr u32 kChunkWords = kCols / S::cols * S::parts;  // X of a token in a chunk
+  static_assert(kCols % together == 0);
   X* rows;
   u32 padded, chunks;  // padded columns of a row, and chunks of a K slice
   u32 words, stride;   // X of a row's columns, and X of a row
@@ -79,7 +81,7 @@ struct Rows {
   MK_INLINE Rows(char* memory, u32 padded_cols)
       : rows((X*)memory),
         padded(padded_cols),
-        chunks(chunks_of(padded_cols)),
+        chunks(chunks_of(padded_cols, kCols)),
         words(kKSlices * chunks * kChunkWords),
         stride(words + padded / together * S::row_group_words + kRowGap) {}
   MK_INLINE Rows(const Worker& w, const ProductArgs& a) : Rows(rows_of(w), padded_cols(a, W::row)) {}
@@ -103,15 +105,19 @@ struct Rows {
       return load<RowGroup>(group_at(first, size, i, number));
   }
 
+  // at() is where a token's columns of a K slice lie, from `col` on.
+  MK_INLINE static X* at(X* slice, u32 size, u32 col) {
+    return slice + (u64)(col / kCols) * size * kChunkWords + col % kCols / S::cols * S::parts;
+  }
   // each_part() calls part(col, to) for each `together` columns of token i of a pass, which begin at col.
+  // Zeros fill the last tile of AMX.
   template <class Part>
   MK_INLINE void each_part(u32 first, u32 size, u32 i, const Part& part) const {
     const u32 cols = padded / kKSlices;
     for (u32 k_slice = 0; k_slice < kKSlices; ++k_slice) {
       X* const slice = of_pass(first, size, k_slice) + i * kChunkWords;
-      for (u32 col = 0; col < cols; col += together)
-        part(k_slice * cols + col,
-             slice + (u64)(col / kChunkCols) * size * kChunkWords + col % kChunkCols / S::cols * S::parts);
+      for (u32 col = 0; col < cols; col += together) part(k_slice * cols + col, at(slice, size, col));
+      if (S::amx && cols % kAmxCols != 0) store(at(slice, size, cols), u16x16(0));
     }
   }
   // copy() takes a row of bf16 as it is.
@@ -165,6 +171,10 @@ struct Rows {
     const auto pass = [&](u32 first, u32 size) {
       for (u32 i = 0; i < size && first + i < tokens; ++i) put(w, a, first, size, i, row_of(first + i));
     };
+    if constexpr (S::amx) {
+      for (u32 token = 0; token < tokens; token += kAmxRows) pass(token, kAmxRows);
+      return;
+    }
     if (tokens > kPackedTokens) return each_pass(tokens, pass);
     for (u32 token = 0; token < tokens; ++token) pass(token, 1);
   }

@@ -26,26 +26,28 @@ MK_INLINE UnpackedChunk& chunk_of(const Worker& w) {
   return *(UnpackedChunk*)plain(w.shared + kUnpackedOffset);
 }
 
-// unpack() unpacks `cols` columns of a strip, which begin at `from`. The result is where the columns end.
-// `seen` gets what is seen of the codes.
+// unpack() unpacks `cols` columns of a strip, which begin at `from`, to `weights` and `groups`. The result is
+// where the columns end. `seen` gets what is seen of the codes. `ahead` is 0, or how far ahead codes are
+// prefetched.
 template <class W>
-MK_INLINE const char* unpack(UnpackedChunk& chunk, const char* from, u32 cols,
-                             typename Steps<W::type>::Seen& seen) {
+MK_INLINE const char* unpack(char* weights, StripGroup* groups, const char* from, u32 cols,
+                             typename Steps<W::type>::Seen& seen, u32 ahead = 0) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
   static_assert(sizeof(Weights) == sizeof(f32x16));
   constexpr u32 group_cols = W::grouped ? W::row.group_cols : kChunkCols;
   static_assert(kChunkCols % group_cols == 0 && group_cols >= kStripRows);
-  Weights* to = (Weights*)chunk.weights;
+  Weights* to = (Weights*)weights;
   for (u32 begin = 0; begin < cols; begin += group_cols) {
     const u32 steps = min(group_cols, cols - begin) / S::cols;
     typename S::Group with{};
     if constexpr (W::grouped) {
       with = S::group(from + steps * S::bytes);
-      chunk.groups[begin / group_cols] = with;
+      groups[begin / group_cols] = with;
     }
     for (u32 i = 0; i < steps; ++i, from += S::bytes) {
       S::see(seen, from);
+      if (ahead != 0) prefetch_line(from + ahead);
       MK_UNROLL
       for (u32 part = 0; part < S::parts; ++part) *to++ = S::load(from, part, with);
     }
@@ -161,8 +163,8 @@ struct UnpackedProduct {
     for (u32 col = 0; col < cols; col += kChunkCols) {
       c.col = col, c.cols = min(kChunkCols, cols - col);
       c.first = col == 0, c.last = col + c.cols == cols;
-      const char* const next =
-          S::as_packed ? weights + c.cols / S::cols * S::bytes : unpack<W>(chunk, weights, c.cols, c.seen);
+      const char* const next = S::as_packed ? weights + c.cols / S::cols * S::bytes
+                                            : unpack<W>(chunk.weights, chunk.groups, weights, c.cols, c.seen);
       c.weights = S::as_packed ? weights : chunk.weights;
       const u32 bytes = (u32)(next - weights), pass_bytes = (bytes + passes - 1) / passes,
                 parts = c.cols / S::cols * S::parts;

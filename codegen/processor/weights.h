@@ -35,6 +35,7 @@ struct PlainSteps {
   static constexpr bool exact = false;       // sums of a group are the same in any order
   static constexpr bool as_packed = false;   // load() reads a part as it lies there
   static constexpr bool bf16_pairs = false;  // X are pairs of bf16, in the order of the columns
+  static constexpr bool amx = false;         // product_amx.h multiplies any number of tokens
   MK_INLINE static void see(Seen&, const char*) {}
   MK_INLINE static f32x16 with_nans(f32x16 sum, const Seen&) { return sum; }
   // start() is what the sum of a group of columns begins with. add_group() adds such a sum, times the scales.
@@ -237,6 +238,9 @@ struct Bf16Steps : PlainSteps {
   typedef u32 X;
   typedef u32x16 Weights;
   static constexpr bool bf16_pairs = true;
+#ifdef __AMX_BF16__
+  static constexpr bool amx = true;
+#endif
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return add_dots(sum, w, u32x16(x)); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, dot_lanes(values)); }
 };

@@ -24,8 +24,8 @@ struct alignas(64) Thread {
 };
 constexpr u32 kThreadOffset = kBarrierBytes + kListBytes + kScratchBytes;
 constexpr u32 kUnpackedOffset = kThreadOffset + (sizeof(Thread) + 63) / 64 * 64;
-constexpr u32 kUnpackedBytes = 48 * 1024;  // of product_unpacked.h
-constexpr u32 kSpareRows = 12;  // room behind the rows of x: the last pass may have rows that are no token's
+constexpr u32 kUnpackedBytes = 384 * 1024;  // of product_unpacked.h and product_amx.h
+constexpr u32 kSpareRows = 16;  // room behind the rows of x: the last pass may have rows that are no token's
 constexpr u32 kRowsOffset = kUnpackedOffset + kUnpackedBytes;  // rows of products
 static_assert(kThreadOffset % 64 == 0);
 

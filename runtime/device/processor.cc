@@ -1,7 +1,11 @@
 #include "runtime/device/processor.h"
 
+#include <asm/prctl.h>
+#include <cpuid.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #include <algorithm>
@@ -11,12 +15,32 @@
 
 namespace mkrt {
 
+namespace {
+
+// Asks the system once to let the threads of this process use AMX's tiles. A system before Linux 5.16
+// refuses, and so does one where some thread's alternate signal stack has no room for them.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+}
+
+// Tells whether the processor has AMX with BF16 and INT8 (Intel SDM, volume 2, "CPUID", leaf 7).
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBits = 1u << 22 | 1u << 24 | 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBits) == kBits;
+}
+
+}  // namespace
+
 std::vector<std::string> processor_targets() {
   __builtin_cpu_init();
   std::vector<std::string> targets;
   const bool avx512 = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
-  if (avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi"))
-    targets.emplace_back("x86-64-v4");
+  const bool v4 = avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+  if (v4 && has_amx() && may_use_tiles()) targets.emplace_back("x86-64-amx");
+  if (v4) targets.emplace_back("x86-64-v4");
   if (avx512) targets.emplace_back("x86-64-avx512");
   if (__builtin_cpu_supports("x86-64-v3")) targets.emplace_back("x86-64-v3");
   return targets;

@@ -8,9 +8,10 @@
 
 namespace mkrt {
 
-// Returns the code generation targets that the processor executes, the best one first. "x86-64-v4" needs
-// AVX-512 with BF16, VBMI and VNNI. "x86-64-avx512" needs AVX-512 with VNNI. "x86-64-v3" needs AVX2, FMA and
-// F16C.
+// Returns the code generation targets that the processor executes, the best one first. "x86-64-amx" needs
+// what "x86-64-v4" needs, AMX with BF16 and INT8, and a system that lets the process use AMX, which the first
+// call asks for. "x86-64-v4" needs AVX-512 with BF16, VBMI and VNNI. "x86-64-avx512" needs AVX-512 with VNNI.
+// "x86-64-v3" needs AVX2, FMA and F16C.
 std::vector<std::string> processor_targets();
 
 // Returns the first of processor_targets(), or "" where there is none.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from command import FIXTURE, Command
 
-TARGETS = ["x86-64-v3", "x86-64-avx512", "x86-64-v4"]  # each has what those before it have
+TARGETS = ["x86-64-v3", "x86-64-avx512", "x86-64-v4", "x86-64-amx"]  # each has what those before it have
 RATES = {name: [10, 30] for name in ("f32", "f16", "bf16", "e4m3")}
 LOOPS = {f"{loop}_per_ns": {"value": RATES, "source": "made up"} for loop in ("product", "attend", "product_stream", "attend_stream")}
 FIGURES = {"workers", "memory_bytes", "l2_bytes", "l2_bytes_per_ns", "l2_ns", "peak_bytes_per_ns", "stream_bytes_per_ns", "worker_bytes_per_ns",

@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #if !defined(__AVX2__) || !defined(__FMA__)
 #error "expected a processor with AVX2 and FMA"
@@ -91,7 +93,34 @@ static void fma_part(int thread) {
 #endif
 }
 
-#ifdef __AVX512BF16__
+// Multiply-adds of a thread's bf16_part() are kBf16.
+#ifdef __AMX_BF16__
+// Two tiles of 16 tokens are multiplied with two of 16 rows, each of 32 columns, from the first cache.
+enum { kTileRounds = 1000000 };
+static const double kBf16 = 4.0 * 16 * 16 * 32 * kTileRounds;
+static void bf16_part(int thread) {
+  static const struct {
+    uint8_t palette, begin, none[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } config __attribute__((aligned(64))) = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+  static const char operands[4096] __attribute__((aligned(64)));
+  (void)thread;
+  _tile_loadconfig(&config);
+  for (int r = 0; r < kTileRounds; ++r) {
+    _tile_loadd(4, operands, 64);
+    _tile_loadd(5, operands + 1024, 64);
+    _tile_loadd(6, operands + 2048, 64);
+    _tile_loadd(7, operands + 3072, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+#elif defined __AVX512BF16__
+static const double kBf16 = 2.0 * 16 * kRounds * kChains;
 static void bf16_part(int thread) {
   (void)thread;
   __m512 acc[kChains];
@@ -185,7 +214,7 @@ static double hop_ns(void) {
 static double bytes_read(void) {
   return (double)(kBytes / (uint64_t)threads / 256 * 256 * (uint64_t)threads);
 }
-// Multiply-adds of fma_part() or bf16_part(), for each lane of a vector.
+// Multiply-adds of fma_part(), for each lane of a vector.
 static double vectors_added(void) {
   return (double)threads * kRounds * kChains;
 }
@@ -200,7 +229,7 @@ static void print_floors(int runs) {
   print_rate("read_gb_s", read_part, bytes_read(), runs);
   print_rate("f32_gmadd_s", fma_part, kLanes * vectors_added(), runs);
 #ifdef __AVX512BF16__
-  print_rate("bf16_gmadd_s", bf16_part, 2 * kLanes * vectors_added(), runs);
+  print_rate("bf16_gmadd_s", bf16_part, threads * kBf16, runs);
 #endif
   if (usable < 2) {
     printf("\"hop_ns\": null}\n");
@@ -224,12 +253,12 @@ static void print_ms(void (*part)(int), int runs) {
 static void answer_requests(void) {
 #ifdef __AVX512BF16__
   void (*const multiply_add)(int) = bf16_part;
-  const double lanes = 2 * kLanes;
+  const double count = threads * kBf16;
 #else
   void (*const multiply_add)(int) = fma_part;
-  const double lanes = kLanes;
+  const double count = kLanes * vectors_added();
 #endif
-  printf("{\"bytes\": %.0f, \"multiply_adds\": %.0f}\n", bytes_read(), lanes * vectors_added());
+  printf("{\"bytes\": %.0f, \"multiply_adds\": %.0f}\n", bytes_read(), count);
   fflush(stdout);
   char line[256];
   for (int runs = 0; fgets(line, sizeof line, stdin) != NULL; fflush(stdout)) {
@@ -249,6 +278,9 @@ int main(int argc, char** argv) {
   if (threads < 1 || threads > kMaxThreads || runs < 1 || runs > kMaxRuns)
     return fputs("usage: cpu_floor THREADS RUNS|serve\n", stderr), 1;
   cpu_set_t set;
+#ifdef __AMX_BF16__
+  if (syscall(SYS_arch_prctl, 0x1023, 18) != 0) return perror("AMX"), 1;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+#endif
   if (sched_getaffinity(0, sizeof set, &set) != 0) return perror("sched_getaffinity"), 1;
   for (int i = 0; i < CPU_SETSIZE; ++i)
     if (CPU_ISSET(i, &set)) processors[usable++] = i;

@@ -21,7 +21,7 @@ class ProcessorBench {
   uint64_t bytes() const { return bytes_; }
   // Returns a thread's own room for loops.
   char* own(uint32_t thread) const { return memory() + thread * kOwnBytes; }
-  static constexpr uint64_t kOwnBytes = 1 << 20;
+  static constexpr uint64_t kOwnBytes = 6 << 18;
 
   // Runs work on threads [0, threads) at the same time. Returns the ns from the first begin to the last end.
   double together(uint32_t threads, const std::function<void(uint32_t thread)>& work);

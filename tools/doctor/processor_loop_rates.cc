@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kProductStrips = ProcessorLoops::kStrips, kProductColumns = 1024;  // of a product's call
 constexpr uint32_t kHeads = 8;  // of the cache that attention reads
 // Offsets in a thread's own memory: weights, rows of x, sums, keys, values, and the memory of attention.
-constexpr uint64_t kX = 1 << 18, kSums = kX + (1 << 18), kKeys = kSums + (1 << 16),
+constexpr uint64_t kX = 1 << 18, kSums = kX + (5 << 17), kKeys = kSums + (1 << 16),
                    kValues = kKeys + (1 << 17), kMemory = kValues + (1 << 17);
 static_assert(kProductStrips * 16 * kProductColumns * sizeof(float) <= kX &&
               kX + ProcessorLoops::kMany * (kProductColumns + 64) * sizeof(float) +

@@ -48,7 +48,7 @@ std::vector<Resources> kernels_of_steps(const Cubin& cubin) {
 TEST_CASE("a target that is not known is named with its nearest") {
   CHECK(find_target("sm_90b").error().message ==
         "unknown target \"sm_90b\", did you mean sm_90a?; known: sm_80, sm_86, sm_89, sm_90a, sm_100a, "
-        "sm_120, sm_121, x86-64-v3, x86-64-avx512, x86-64-v4");
+        "sm_120, sm_121, x86-64-v3, x86-64-avx512, x86-64-v4, x86-64-amx");
 }
 
 TEST_CASE("a kernel that is not traced has nothing of stamps") {

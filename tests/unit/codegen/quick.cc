@@ -18,7 +18,7 @@ bool names(const std::vector<std::byte>& object, std::string_view function) {
 
 TEST_CASE("a quick kernel of a processor calls the bodies that an ordinary one inlines") {
   const Schedule schedule = test::scheduled(test::llama_config(), "x86-64-v3");
-  for (const char* level : {"x86-64-v3", "x86-64-avx512", "x86-64-v4"}) {
+  for (const char* level : {"x86-64-v3", "x86-64-avx512", "x86-64-v4", "x86-64-amx"}) {
     CAPTURE(level);
     const Target target = find_target(level).value();
     const auto object = [&](bool quick) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "codegen/processor/worker.h"
 #include "runtime/base/half.h"
 #include "tests/unit/processor/level/bf16_pairs.h"
 #include "tests/unit/processor/worker.h"
@@ -261,10 +262,12 @@ inline std::vector<float> run(const Case& c, const Form& form, Problem& p, const
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
 
-  TestWorker worker;
+  TestWorker worker(kRowsOffset - kThreadOffset);
   Worker& w = worker.w;
   const auto task = [&](auto body, auto... number) {
+    const auto shared_begin = reinterpret_cast<uintptr_t>(w.shared);
     std::memset(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(w.scratch())), 0xff, kScratchBytes);
+    std::memset(reinterpret_cast<void*>(shared_begin + kUnpackedOffset), 0xff, kUnpackedBytes);
     body(&w, &a, number...);
   };
   const auto blocks = static_cast<u32>(lists.rows.size());

@@ -258,7 +258,7 @@ TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") 
 TEST_CASE("the positions of a head lie together in a processor's own caches") {
   Manifest m;
   m.caches.push_back({.name = "k", .element = Element::kBf16, .heads = 8, .head_dim = 128});
-  for (const char* target : {"x86-64-v3", "x86-64-avx512", "x86-64-v4"}) {
+  for (const char* target : {"x86-64-v3", "x86-64-avx512", "x86-64-v4", "x86-64-amx"}) {
     m.target = target;
     CHECK(cache_strides(m, best_form(m), 16) == CacheStrides{32768, 256, 4096});
   }

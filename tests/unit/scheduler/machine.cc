@@ -55,7 +55,7 @@ TEST_CASE("a target's default machine is the first that has it") {
   CHECK(machine_for_target("emulator").value().ring_stages == 6);
   CHECK(machine_for_target("sm_70").error().message ==
         "error: no machine description for target 'sm_70'; known targets: sm_90a, sm_80, sm_86, sm_89, "
-        "sm_100a, sm_120, sm_121, emulator, x86-64-v3, x86-64-avx512, x86-64-v4");
+        "sm_100a, sm_120, sm_121, emulator, x86-64-v3, x86-64-avx512, x86-64-v4, x86-64-amx");
 }
 
 TEST_CASE("a cold burst takes the measured time at the measured sizes and never less than a smaller one") {
@@ -105,7 +105,7 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error("h10") ==
         "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, h100-pcie, h100-nvl, a100, "
         "a100-40, rtx3090, a10, rtx4090, l4, l40s, b200, rtx5090, gb10, emulator, x86-64-v3, x86-64-avx512, "
-        "x86-64-v4");
+        "x86-64-v4, x86-64-amx");
   CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
   CHECK(load_error("/dev/zero") == "/dev/zero: error: is not a regular file");
   CHECK(load_error(changed_h100("{", "["))

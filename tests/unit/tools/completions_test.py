@@ -28,7 +28,7 @@ OFFERS = {
     "mkc compile --mode ": ["kernels", "megakernel"],
     "mkc compile --target sm_9": ["sm_90a"],
     "mkc explain --target e": ["emulator"],
-    "mkc run --target x86-64": ["x86-64", "x86-64-avx512", "x86-64-v3", "x86-64-v4"],
+    "mkc run --target x86-64": ["x86-64", "x86-64-amx", "x86-64-avx512", "x86-64-v3", "x86-64-v4"],
     "mkc compile --without wgmma,se": ["wgmma,setmaxnreg"],
     "mkc compile --print-after pl": ["place"],
     "mkc compile --workers ": [],

@@ -1,0 +1,42 @@
+// AMX has eight tiles, registers of 16 rows of 64 bytes. TDPBF16PS multiplies a tile of 16 tokens and 32
+// columns with a tile of 16 pairs of columns, each with the 16 rows of a strip. It adds the products to a
+// tile of f32 sums, [token][row] (Intel SDM, volume 2, "TDPBF16PS").
+//
+// A multiplication adds the products of even columns, then those of odd ones apart from them, both in the
+// order of the columns. Then it adds both sums to the tile's. Numbers below the least normal one count as 0.
+#pragma once
+
+#include "codegen/processor/vector.h"
+
+namespace mk {
+
+constexpr u32 kAmxRows = 16;                        // of a tile
+constexpr u32 kAmxRowBytes = 64;                    // of a row of a tile
+constexpr u32 kAmxBytes = kAmxRows * kAmxRowBytes;  // of a tile
+constexpr u32 kAmxCols = 32;                        // columns that one multiplication takes
+
+#ifdef __AMX_BF16__
+// AmxConfig is the operand of LDTILECFG. All tiles are whole.
+struct alignas(64) AmxConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+  constexpr AmxConfig() {
+    for (u32 tile = 0; tile < 8; ++tile) row_bytes[tile] = kAmxRowBytes, rows[tile] = kAmxRows;
+  }
+};
+
+// AmxTiles makes the tiles usable by the thread while it lives. Its end lets the system save less at a change
+// of threads.
+struct AmxTiles {
+  MK_INLINE AmxTiles() {
+    static constexpr AmxConfig config;
+    _tile_loadconfig(&config);
+  }
+  MK_INLINE ~AmxTiles() { _tile_release(); }
+  AmxTiles(const AmxTiles&) = delete;
+  AmxTiles& operator=(const AmxTiles&) = delete;
+};
+#endif
+
+}  // namespace mk
