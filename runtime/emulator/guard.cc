@@ -24,11 +24,16 @@ namespace {
 #endif
 #endif
 
-constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGVTALRM};
+constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGVTALRM, SIGTRAP};
 constexpr size_t kHandlerStackBytes = 64 * 1024;
-constexpr uint32_t kTicks = 100;  // ticks in a thread's patience
+constexpr uint32_t kTicks = 100;              // ticks in a thread's patience
+constexpr greg_t kTrapFlag = greg_t{1} << 8;  // of EFLAGS: a trap follows each instruction
 
 std::array<struct sigaction, kSignals.size()> actions_before;
+
+const struct sigaction& action_before(int number) {
+  return actions_before[std::ranges::find(kSignals, number) - kSignals.begin()];
+}
 
 struct Range {
   uintptr_t begin, end;
@@ -60,10 +65,15 @@ struct Guard::State {
   uint32_t patience_ms = 0;
   std::vector<Range> loaded;
   std::optional<timer_t> timer;
-  // The fiber at the last tick, by its worker and the worker's number of switches.
+  // The fiber at the last tick, by its worker and the worker's number of switches, and this thread's
+  // processor time at the first tick of that fiber.
   const Worker* worker = nullptr;
   uint64_t steps = 0;
-  uint32_t ticks = 0;
+  uint64_t since_ns = 0;
+
+  bool runs(const Fiber* fiber) const {
+    return fiber != nullptr && fiber->worker == worker && fiber->worker->steps == steps;
+  }
 };
 
 namespace {
@@ -82,40 +92,61 @@ void end_without_wait() {
 }
 
 // Makes the fiber run `end` after the handler returns.
-void leave(const Fiber& fiber, void* context, void (*end)()) {
-  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+void leave(const Fiber& fiber, ucontext_t* context, void (*end)()) {
+  auto& registers = context->uc_mcontext.gregs;
   const auto top = reinterpret_cast<uintptr_t>(fiber.context.stack_bottom) + fiber.context.stack_bytes;
   registers[REG_RSP] = static_cast<greg_t>(top / 16 * 16 - sizeof(void*));  // as a call would leave it
   registers[REG_RIP] = reinterpret_cast<greg_t>(end);
+  registers[REG_EFL] &= ~kTrapFlag;
 }
 
-// Tells whether the fiber runs kernel code. A fiber is ended only there, because primitives may hold locks. A
-// later tick finds it there.
-bool is_in_kernel(const void* context) {
-  const auto at = static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+bool is_in_kernel(const greg_t* registers) {
+  const auto at = static_cast<uintptr_t>(registers[REG_RIP]);
   return std::ranges::none_of(guarded->loaded, [at](const Range& r) { return at >= r.begin && at < r.end; });
 }
 
-void tick(void* context) {
+// Ends the fiber where it runs kernel code, and otherwise lets it run one more instruction. Primitives may
+// hold locks, so a fiber is never ended in one. A tick alone seldom finds a loop that calls primitives in its
+// own few instructions.
+void end_or_step(const Fiber& fiber, ucontext_t* context) {
+  auto& registers = context->uc_mcontext.gregs;
+  if (is_in_kernel(registers))
+    leave(fiber, context, end_without_wait);
+  else if (sigismember(&context->uc_sigmask, SIGTRAP) == 0)  // a blocked trap ends the process
+    registers[REG_EFL] |= kTrapFlag;
+}
+
+void tick(ucontext_t* context) {
   const Fiber* fiber = running_fiber();
-  const bool same =
-      fiber != nullptr && fiber->worker == guarded->worker && fiber->worker->steps == guarded->steps;
-  guarded->ticks = same ? guarded->ticks + 1 : 0;
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  const uint64_t now_ns =
+      static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+  if (!guarded->runs(fiber)) guarded->since_ns = now_ns;
   if (fiber == nullptr) return;
   guarded->worker = fiber->worker;
   guarded->steps = fiber->worker->steps;
-  if (guarded->ticks >= kTicks && is_in_kernel(context)) leave(*fiber, context, end_without_wait);
+  if (now_ns - guarded->since_ns >= uint64_t{guarded->patience_ms} * 1'000'000) end_or_step(*fiber, context);
+}
+
+// Follows an instruction of a fiber whose patience is over. Another fiber may run now, and needs no more
+// traps.
+void step(ucontext_t* context) {
+  const Fiber* fiber = running_fiber();
+  if (guarded->runs(fiber)) return end_or_step(*fiber, context);
+  context->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
 }
 
 // Passes a fault to the earlier handler. The access is made again and reaches that handler.
 void pass_fault(int number, const siginfo_t* info) {
-  sigaction(number, &actions_before[number == kSignals[0] ? 0 : 1], nullptr);
+  sigaction(number, &action_before(number), nullptr);
   if (info->si_code <= 0) raise(number);  // sent by a program
 }
 
-// Passes another timer's signal to the earlier handler. The emulator's handler stays installed.
-void pass_timer(int number, siginfo_t* info, void* context) {
-  const struct sigaction& other = actions_before[2];
+// Passes a timer's signal or a trap that is not the guard's to the earlier handler. The emulator's handler
+// stays installed.
+void pass_event(int number, siginfo_t* info, void* context) {
+  const struct sigaction& other = action_before(number);
   if ((other.sa_flags & SA_SIGINFO) != 0) return other.sa_sigaction(number, info, context);
   if (other.sa_handler == SIG_IGN) return;
   if (other.sa_handler != SIG_DFL) return other.sa_handler(number);
@@ -125,14 +156,18 @@ void pass_timer(int number, siginfo_t* info, void* context) {
 
 void handle(int number, siginfo_t* info, void* context) {
   if (number == SIGVTALRM) {
-    if (info->si_code != SI_TIMER || info->si_ptr != &guarded) return pass_timer(number, info, context);
-    if (guarded != nullptr) tick(context);  // null: the guard of a late tick no longer exists
+    if (info->si_code != SI_TIMER || info->si_ptr != &guarded) return pass_event(number, info, context);
+    if (guarded != nullptr) tick(static_cast<ucontext_t*>(context));  // null: a late tick of an earlier guard
     return;
+  }
+  if (number == SIGTRAP) {
+    if (info->si_code != TRAP_TRACE || guarded == nullptr) return pass_event(number, info, context);
+    return step(static_cast<ucontext_t*>(context));
   }
   const Fiber* fiber = guarded != nullptr ? running_fiber() : nullptr;
   if (fiber == nullptr) return pass_fault(number, info);
   guarded->wild_address = reinterpret_cast<uintptr_t>(info->si_addr);
-  leave(*fiber, context, end_at_wild_address);
+  leave(*fiber, static_cast<ucontext_t*>(context), end_at_wild_address);
 }
 
 // Installs the handlers for each launch anew, because the program may have set its own since the last.
@@ -143,6 +178,7 @@ void handle(int number, siginfo_t* info, void* context) {
   ours.sa_sigaction = handle;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   sigemptyset(&ours.sa_mask);
+  sigaddset(&ours.sa_mask, SIGVTALRM);  // a tick in the handler of a trap would set traps for that handler
   for (size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction now{};
     sigaction(kSignals[i], nullptr, &now);

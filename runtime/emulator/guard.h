@@ -10,7 +10,8 @@ namespace mkrt::emulator {
 // The error is a misuse that names the address.
 //
 // A fiber in JIT code also ends its launch after `patience_ms` of processor time without a switch; 0 means
-// never. Other signals go to their earlier handlers.
+// never. A fiber elsewhere runs one instruction at a time from then on, until it is back in JIT code or
+// switches. Other signals go to their earlier handlers.
 //
 // Nothing is guarded under sanitizers, which make their own reports.
 class Guard {
