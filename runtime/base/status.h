@@ -17,6 +17,7 @@ enum class ErrorKind : uint8_t {
   kNoDevice,    // the device is missing, or cannot run the artefact
   kFault,       // the device failed; its session cannot go on
   kTimeout,     // a wait inside the kernel outlasted its deadline; its session cannot go on
+  kNotFinite,   // a token was sampled from logits without a finite greatest one; the session can go on
 };
 
 // An error message is in lower case, has no final period, and gives the actual and the required value. A

@@ -75,6 +75,8 @@ inline mkrt_status status_of(const Error& error, mkrt_status invalid = MKRT_BAD_
       return MKRT_FAULT;
     case ErrorKind::kTimeout:
       return MKRT_TIMEOUT;
+    case ErrorKind::kNotFinite:
+      return MKRT_NOT_FINITE;
   }
   return MKRT_BUG;
 }

@@ -1,9 +1,8 @@
 /* The C interface of libmkrt: load an artefact that mkc made, bind a checkpoint, run steps or serve requests
  * (docs/c-abi.md). An artefact is a cubin for a GPU, or a shared object for a processor.
  *
- * A function that fails returns a status other than MKRT_OK, NULL or 0, and mkrt_error() and
- * mkrt_error_status() say why. No function throws, aborts or prints. NULL arguments and closed handles are
- * errors, unless a function says otherwise.
+ * A function that fails returns a status other than MKRT_OK, NULL or 0, and mkrt_error() says why. No
+ * function throws, aborts or prints. NULL arguments and closed handles are errors, unless it says otherwise.
  *
  * A struct that begins with `size` has versions. The caller sets `size` to the sizeof of its own header.
  * Later versions add fields at the end, and the library takes 0 for the fields of versions after the
@@ -38,7 +37,8 @@ typedef enum mkrt_status {
   MKRT_NO_DEVICE = 8,    /* the device is missing, or cannot run the artefact */
   MKRT_TIMEOUT = 9,      /* a wait inside the kernel outlasted its deadline; the session is finished */
   MKRT_FAULT = 10,       /* the device failed; the session is finished */
-  MKRT_BUG = 11          /* the library failed */
+  MKRT_BUG = 11,         /* the library failed */
+  MKRT_NOT_FINITE = 12   /* a request of an engine had no finite greatest logit; others go on */
 } mkrt_status;
 
 /* Returns the version, such as "0.1.0". Never fails. Threads: any. */

@@ -137,7 +137,7 @@ Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   stats_.rows += all.size() - 1;  // the last one is not fed yet
   if (!sampled.empty()) hand_on(r, b, sampled);
   if (sampled.size() < all.size()) {
-    end(r, FinishReason::kError, {fmt::format("logits: error: {}", kNotFiniteText)});
+    end(r, FinishReason::kError, {fmt::format("logits: error: {}", kNotFiniteText), ErrorKind::kNotFinite});
     return true;
   }
   r.fed += static_cast<uint32_t>(all.size()) - 1;

@@ -38,7 +38,8 @@ def tokens(session: Session, prompts: Sequence[list[int]], limit: int, stop: set
            sampling: dict[str, Any]) -> Iterator[tuple[int, list[int], bool]]:
     """Yields (index of the prompt, new ids, whether an end token followed), as launches end.
 
-    Errors: Error, also where the session has a sequence of its own, whose cache the engine would overwrite.
+    Errors: NotFiniteError, where a prompt's next token has no finite greatest logit, with the prompt's tokens before it; Error, also
+    where the session has a sequence of its own, whose cache the engine would overwrite.
     """
     if session.position > 0:
         raise Error(f"generate: error: the session has a sequence of {session.position} positions, expected none: session.rewind() ends it",

@@ -143,7 +143,8 @@ class Model:
         stop: ids that end a text beside the model's own. special: texts get the tokens that begin a text.
         sampling: temperature (0: greedy, the default), top_k, top_p, min_p, repetition_penalty, seed, logit_bias {id: value}, allowed
         (ids), min_tokens, presence_penalty, frequency_penalty (docs/sampling.md).
-        Errors: DtypeError, ShapeError, LimitError, ClosedError; Error of the library, or of a session with a sequence of its own.
+        Errors: DtypeError, ShapeError, LimitError, ClosedError; NotFiniteError with the tokens of the prompt that has one without finite
+        logits; Error of the library, or of a session with a sequence of its own.
 
         >>> with load("models/tiny-stories", device="cpu") as model:
         ...     girl, boy = model.generate(["Once there was a girl", "Once there was a boy"], max_new_tokens=3)

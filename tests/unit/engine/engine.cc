@@ -78,6 +78,7 @@ TEST_CASE("a request whose logits are not finite ends with an error, and the oth
   CHECK(outcomes[0].error ==
         "logits: error: found no finite greatest logit for a new token, expected one: "
         "a weight is not finite, or a number is beyond its type");
+  CHECK(outcomes[0].error_kind == ErrorKind::kNotFinite);
   CHECK(outcomes[0].new_ids.size() == 2);
   CHECK(outcomes[1].reason == FinishReason::kLength);
   CHECK(outcomes[1].new_ids == fake_generate(request(4, 6).prompt, 6, {}, kLimits.vocab));

@@ -95,9 +95,26 @@ class FiniteTest(unittest.TestCase):
                 for token in self.session.generate(CLEAN, 8, steps_per_launch=steps, logit_bias={BROKEN: 1e6}):
                     made.append(token)
             self.assertEqual(made, [BROKEN])
+
+    def test_a_model_and_an_engine_tell_and_have_the_tokens_before(self):
+        found, bias = "^logits: error: found no finite greatest logit for a new token, expected one: ", {BROKEN: 1e6}
         self.session.rewind()
-        with self.assertRaisesRegex(mkc.Error, "^logits: error: found no finite greatest logit for a new token, expected one: "):
-            self.model.generate(CLEAN, 8, logit_bias={BROKEN: 1e6})
+        with self.assertRaisesRegex(mkc.NotFiniteError, found) as caught:
+            self.model.generate(CLEAN, 8, logit_bias=bias)
+        self.assertEqual((caught.exception.tokens, caught.exception.status), ([BROKEN], mkrt.Status.NOT_FINITE))
+        made = []
+        with self.assertRaisesRegex(mkc.NotFiniteError, found):
+            for token in self.model.stream(CLEAN, 8, logit_bias=bias):
+                made.append(token.id)
+        self.assertEqual(made, [BROKEN])
+        with self.session.engine(pages=4) as engine:  # too few for the last request
+            engine.submit(CLEAN, 8, logit_bias=bias, logprobs=2)
+            engine.submit([3], 1)
+            engine.submit([1] * self.model.context, 1)
+            outcomes = {outcome.id: outcome for outcome in engine.run()}
+        lost, fine, too_long = (outcomes[id] for id in range(3))
+        self.assertEqual((lost.error.tokens, lost.error.logprobs), ([BROKEN], lost.logprobs))
+        self.assertEqual((fine.error, type(too_long.error)), (None, mkrt.Error))
 
     def test_each_request_of_a_step_has_its_count(self):
         requests = [(CLEAN, len(CLEAN), [0]), ([5, BROKEN], 2, [1]), ([3], 1, [2])]

@@ -4,8 +4,8 @@ import ctypes
 import enum
 from ctypes import byref, c_int32, c_uint64
 
-from ._library import (Error, _fits, _Handle, _ints, _LogitBias, _Logprobs, _logprobs_list, _Outcome, _Progress, _Request,
-                       _sampling_of, _Stats)
+from ._library import (Error, NotFiniteError, Status, _fits, _Handle, _ints, _LogitBias, _Logprobs, _logprobs_list, _Outcome,
+                       _Progress, _Request, _sampling_of, _Stats)
 
 
 class Reason(enum.IntEnum):
@@ -103,9 +103,12 @@ class Engine(_Handle):
         taken = _Outcome(logprobs_size=ctypes.sizeof(_Logprobs))
         self._check(self._library.mkrt_take_outcome(self._open(), byref(taken)))
         if taken.reason:
-            error = Error(taken.error.decode(), taken.status) if taken.reason == Reason.ERROR else None
-            return Outcome(taken.request, taken.ids[:taken.count], self._logprobs(taken), Reason(taken.reason), error,
-                           taken.cached_tokens)
+            tokens, logprobs, error = taken.ids[:taken.count], self._logprobs(taken), None
+            if taken.reason == Reason.ERROR:
+                text = taken.error.decode()
+                lost = taken.status == Status.NOT_FINITE
+                error = NotFiniteError(tokens, logprobs or (), text) if lost else Error(text, taken.status)
+            return Outcome(taken.request, tokens, logprobs, Reason(taken.reason), error, taken.cached_tokens)
 
     def _logprobs(self, taken):
         return _logprobs_list(taken.logprobs, taken.count, taken.top_count) if taken.logprobs else None

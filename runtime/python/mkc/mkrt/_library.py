@@ -181,7 +181,7 @@ def _batch(requests):
 
 class Status(enum.IntEnum):
     """The status of a call (mkrt_status)."""
-    OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG = range(12)
+    OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG, NOT_FINITE = range(13)
 
 
 def _logprobs_list(logprobs, count, top):
@@ -203,12 +203,12 @@ class Error(Exception):
 
 
 class NotFiniteError(Error):
-    """A token was sampled from logits without a finite greatest one. `tokens` has the ones that its call sampled before it, and
-    `logprobs` their log-probabilities, where the call asked for them."""
+    """A token was sampled from logits without a finite greatest one. `tokens` has the ones before it that its call sampled, or its
+    request of an engine. `logprobs` has their log-probabilities, where they were asked for."""
 
-    def __init__(self, tokens=(), logprobs=()):
-        super().__init__("step: error: found no finite greatest logit for a new token, expected one: a weight is not finite, or a "
-                         "number is beyond its type")
+    def __init__(self, tokens=(), logprobs=(), message="step: error: found no finite greatest logit for a new token, expected one: "
+                                                       "a weight is not finite, or a number is beyond its type"):
+        super().__init__(message, Status.NOT_FINITE)
         self.tokens, self.logprobs = list(tokens), list(logprobs)
 
 

@@ -34,6 +34,7 @@ class Status(enum.IntEnum):
     TIMEOUT = 9
     FAULT = 10
     BUG = 11
+    NOT_FINITE = 12
 
 class Error(Exception):
     status: Status
@@ -44,7 +45,7 @@ class Error(Exception):
 class NotFiniteError(Error):
     tokens: list[int]
     logprobs: list[Logprob]
-    def __init__(self, tokens: Sequence[int] = (), logprobs: Sequence[Logprob] = ()) -> None: ...
+    def __init__(self, tokens: Sequence[int] = (), logprobs: Sequence[Logprob] = (), message: str = ...) -> None: ...
 
 class _Handle:
     _library: ctypes.CDLL
