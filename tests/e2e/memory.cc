@@ -4,8 +4,11 @@
 #include <map>
 #include <set>
 
+#include "ir/step_symbols.h"
+#include "runtime/session/pages.h"
 #include "scheduler/machine/cost.h"
 #include "tests/e2e/pipeline.h"
+#include "tools/report/memory_json.h"
 
 namespace mkc::test {
 namespace {
@@ -77,6 +80,16 @@ void check_memory(const std::string& directory, const Build& build) {
   const uint64_t rest = bytes_of(kPages);
   CHECK(bytes_of(2 * kPages) <= rest + 2 * kPages * build.max_requests * sizeof(int32_t));
   CHECK(rest < (1 << 20));
+  // The report page counts the cache of all requests at full context.
+  const StepSymbols step = step_symbols(schedule.program.symbols);
+  const auto most = [&](auto symbol) {
+    return static_cast<uint64_t>(schedule.program.symbols[symbol].bounds.hi);
+  };
+  const uint64_t pages = most(step.requests) * mkrt::pages_for(most(step.kv_len), kPageSize);
+  CountingDevice device(model.open_device());
+  const mkrt::Session session = model.open_on(device, {.cache = {.pages = static_cast<uint32_t>(pages)}});
+  std::multiset<uint64_t> sizes = device.sizes();
+  take(sizes, "full cache", full_cache_bytes(schedule));
 }
 
 }  // namespace
@@ -84,7 +97,8 @@ void check_memory(const std::string& directory, const Build& build) {
 TEST_CASE("a session takes the bytes that mkc says of weights, workspace and cache") {
   const std::string models = MKC_SOURCE_DIR "/tests/fixtures/models/";
   check_memory(models + "llama", {});
-  check_memory(models + "llama", {.max_tokens = 40, .max_requests = 3, .kv_dtype = DType::e4m3});
+  check_memory(models + "llama",
+               {.max_tokens = 40, .max_requests = 3, .context = 41, .kv_dtype = DType::e4m3});
   check_memory(models + "qwen3_moe_f32", {});
   check_memory(models + "gpt_oss", {.max_tokens = 5, .max_requests = 2});
   check_memory(models + "mistral_window_f32", {.workers = 7, .kv_dtype = DType::f16});

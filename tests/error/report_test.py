@@ -116,7 +116,7 @@ class ReportTest(Command):
         self.assertEqual(sum(w["alike"] for w in memory["weights"]), len(manifest["weights"]))
         config = json.loads((TINY / "config.json").read_text())
         position = 2 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
-        self.assertEqual((memory["position_bytes"], memory["cache_bytes"]), (position, position * 3 * 70))
+        self.assertEqual((memory["position_bytes"], memory["cache_bytes"]), (position, position * 3 * 80))  # pages of 16
         self.assertEqual(data["proof"]["schedule"], manifest["schedule_hash"])
         self.assertEqual(data["proof"]["verdict"], "proved")
         self.assertEqual({(l["symbol"], l["lo"], l["hi"]) for l in data["limits"]} & {("T", 1, 5), ("B", 1, 3)}, {("T", 1, 5), ("B", 1, 3)})

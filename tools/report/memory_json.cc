@@ -4,6 +4,8 @@
 
 #include "codegen/describe.h"
 #include "ir/step_symbols.h"
+#include "runtime/session/pages.h"
+#include "runtime/session/session.h"
 #include "scheduler/machine/cost.h"
 #include "tools/artefact.h"
 #include "tools/room.h"
@@ -13,6 +15,8 @@ namespace mkc {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr uint32_t kPageSize = mkrt::CacheOptions{}.page_size;
 
 ordered_json weights_json(const Schedule& schedule) {
   ordered_json weights = ordered_json::array();
@@ -33,21 +37,28 @@ Engines engines_of(const Compilation& c) {
 
 }  // namespace
 
+uint64_t full_cache_bytes(const Schedule& s) {
+  const StepSymbols step = step_symbols(s.program.symbols);
+  const auto positions = static_cast<uint64_t>(s.program.symbols[step.kv_len].bounds.hi);
+  const auto requests = static_cast<uint64_t>(s.program.symbols[step.requests].bounds.hi);
+  return position_bytes(s.program) * requests * mkrt::pages_for(positions, kPageSize) * kPageSize;
+}
+
 ordered_json memory_json(const Compilation& c) {
   const Schedule& s = c.schedule();
   const Symbols& symbols = s.program.symbols;
   const StepSymbols step = step_symbols(symbols);
-  const uint64_t of_position = position_bytes(s.program);
   const auto positions = static_cast<uint64_t>(symbols[step.kv_len].bounds.hi);
   const auto requests = static_cast<uint64_t>(symbols[step.requests].bounds.hi);
   const Engines engines = engines_of(c);
   return {{"weights", weights_json(s)},
           {"weight_bytes", s.weight_bytes},
           {"workspace_bytes", s.workspace_bytes},
-          {"position_bytes", of_position},
+          {"position_bytes", position_bytes(s.program)},
           {"positions", positions},
           {"requests", requests},
-          {"cache_bytes", of_position * positions * requests},
+          {"page_size", kPageSize},
+          {"cache_bytes", full_cache_bytes(s)},
           {"device_bytes", c.machine.memory_bytes},
           {"fault", why_no_room(s.weight_bytes, "weights", c.machine.memory_bytes, c.machine.name)},
           {"ring_stages", engines.loader ? s.ring.stages : 0},

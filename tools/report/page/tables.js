@@ -108,7 +108,7 @@ export function showOperators(data, colourOf) {
 
 function deviceParts(m) {
   const cache = `${bytesText(m.position_bytes)} a position; ${counted(m.requests, "request")} of ${
-      counted(m.positions, "position")}`;
+      counted(m.positions, "position")}, in pages of ${m.page_size}`;
   return [
     {name: "weights", amount: m.weight_bytes, colour: WEIGHTS, help: "packed, and tables"},
     {name: "keys and values", amount: m.cache_bytes, colour: CACHE, help: cache},
