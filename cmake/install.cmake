@@ -12,7 +12,7 @@ include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/mkrtConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/mkrtConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mkrt)
 # Debian's Python searches this folder below /usr. Elsewhere PYTHONPATH names it (docs/integrations.md).
-set(MKC_PYTHON_DIR lib/python3/dist-packages CACHE STRING "folder of Python's package, below the prefix or absolute")
+set(MKC_PYTHON_DIR lib/python3/dist-packages CACHE STRING "folder of Python's package, below the prefix; an absolute one needs CMAKE_INSTALL_PREFIX at configure time")
 include(${CMAKE_CURRENT_LIST_DIR}/installed_files.cmake)
 install(FILES ${CMAKE_BINARY_DIR}/mkrt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/runtime/python/mkc DESTINATION ${MKC_PYTHON_DIR} PATTERN __pycache__ EXCLUDE)
