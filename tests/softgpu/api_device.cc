@@ -239,8 +239,15 @@ SOFTGPU_API cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   if (bytes == 0) return kInvalidValue;
   if (driver().capturing()) return kCaptureUnsupported;
   if (bytes > driver().settings.said("free", kMemoryBytes)) return kOutOfMemory;
-  *address = driver().machine.memory.allocate(bytes);
-  return *address ? kSuccess : kOutOfMemory;
+  DeviceMemory& memory = driver().machine.memory;
+  *address = memory.allocate(bytes);
+  if (*address) return kSuccess;
+  std::fprintf(
+      stderr,
+      "softgpu: error: found no memory for %zu bytes beside %zu allocations, of which each takes two of "
+      "the process's vm.max_map_count maps\n",
+      bytes, memory.allocations());
+  return kOutOfMemory;
 }
 SOFTGPU_API cuMemFree_v2(unsigned long long address) {
   if (const int error = unusable()) return error;

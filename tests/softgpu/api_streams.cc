@@ -1,4 +1,5 @@
 // The CUDA Driver API has launches, streams, events and graphs.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/softgpu/api.h"
@@ -76,16 +77,16 @@ SOFTGPU_API cuStreamCreate(void** stream, unsigned flags) {
   Lock lock(driver().mutex);
   auto* s = new Stream;
   s->blocking = (flags & 1) == 0;
-  driver().streams.insert(s);
+  driver().streams.push_back(s);
   return *stream = s, kSuccess;
 }
 SOFTGPU_API cuStreamDestroy_v2(void* stream) {
   if (const int error = unusable()) return error;
   Lock lock(driver().mutex);
   auto* s = static_cast<Stream*>(stream);
-  if (!driver().streams.contains(s)) return kInvalidHandle;
+  if (std::ranges::find(driver().streams, s) == driver().streams.end()) return kInvalidHandle;
   driver().finish(s);
-  driver().streams.erase(s);
+  std::erase(driver().streams, s);
   return delete s, kSuccess;
 }
 SOFTGPU_API cuStreamSynchronize(void* stream) {

@@ -3,6 +3,7 @@
 Usage: api_test.py BUILD
 """
 import ctypes
+import itertools
 import os
 import subprocess
 import sys
@@ -194,6 +195,49 @@ class DriverTest(unittest.TestCase):
             self.good("cuGraphLaunch", graph, stream)
             self.good("cuCtxSynchronize")
             self.assertEqual(bytes(host), bytes(BYTES), copy)
+
+    def order_of_copies(self, falling):
+        """Returns which of two streams copied last, by try. With `falling` the later stream has the lower address."""
+        target, sources = self.memory(), [self.memory(), self.memory()]
+        for n, source in enumerate(sources):
+            self.good("cuMemsetD8_v2", source, n, c_size_t(BYTES))
+        self.good("cuCtxSynchronize")
+        streams = [self.stream(NON_BLOCKING) for _ in range(8)]
+        if falling:  # the next stream has the address of the one that is destroyed
+            lowest = min(streams, key=lambda stream: stream.value)
+            self.good("cuStreamDestroy_v2", lowest)
+            streams.remove(lowest)
+            streams.append(self.stream(NON_BLOCKING))
+        pair = next(pair for pair in itertools.combinations(streams, 2) if (pair[0].value > pair[1].value) == falling)
+        order, seen = [], ctypes.create_string_buffer(BYTES)
+        for _ in range(TRIES):
+            for source, stream in zip(sources, pair):
+                self.good("cuMemcpyDtoDAsync_v2", target, source, c_size_t(BYTES), stream)
+            self.good("cuCtxSynchronize")
+            self.good("cuMemcpyDtoH_v2", seen, target, c_size_t(BYTES))
+            order.append(seen[0])
+        return b"".join(order)
+
+    def test_streams_are_drawn_alike_wherever_they_lie(self):
+        found = []
+        for falling in (False, True):
+            read, write = os.pipe()
+            self.in_child(lambda: os.write(write, self.order_of_copies(falling)))
+            found.append(os.read(read, TRIES))
+            os.close(read), os.close(write)
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(set(found[0]), {0, 1})
+
+    def test_memory_without_maps_left_names_their_limit(self):
+        if int(Path("/proc/sys/vm/max_map_count").read_text()) > 100000:
+            self.skipTest("this system has more maps than a test should take")
+        code = ("import ctypes; c = ctypes.CDLL(%r); a = ctypes.c_uint64(); context = ctypes.c_void_p(); c.cuInit(0);"
+                "c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0); c.cuCtxSetCurrent(context)\n"
+                "while not (error := c.cuMemAlloc_v2(ctypes.byref(a), ctypes.c_size_t(16))): pass\nprint(error)" % LIBRARY)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.stdout, "2\n")
+        self.assertRegex(done.stderr, r"^softgpu: error: found no memory for 16 bytes beside \d+ allocations, "
+                                      r"of which each takes two of the process's vm.max_map_count maps\n$")
 
     def test_a_graph_that_copies_freed_memory_is_an_illegal_address(self):
         def part(to_freed):

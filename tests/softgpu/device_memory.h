@@ -31,6 +31,7 @@ class DeviceMemory {
   // No other block follows the block directly.
   uint64_t allocate(uint64_t bytes);
   bool release(uint64_t address);
+  size_t allocations() const { return blocks_.size(); }
   // Returns the allocation that holds all of the bytes, or nullptr.
   Allocation* find(uint64_t address, uint64_t bytes);
 

@@ -42,7 +42,7 @@ std::string text_of_file(const char* path) {
 }  // namespace
 
 Driver::Driver() : settings(settings_of_environment()), machine(settings) {
-  streams.insert(&default_);
+  streams.push_back(&default_);
 }
 
 Driver& driver() {
@@ -98,6 +98,7 @@ bool Driver::on_device(uint64_t address, uint64_t bytes) {
 }
 
 bool Driver::pinned(const void* memory) const {
+  const std::lock_guard lock(mutex);
   auto at = pinned_memory.upper_bound(memory);
   if (at == pinned_memory.begin()) return false;
   --at;

@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <vector>
 
 #include "tests/softgpu/machine.h"
 
@@ -100,13 +100,13 @@ class Driver {
   int finish_until(const Event& event);
   bool capturing() const;
   bool on_device(uint64_t address, uint64_t bytes);
-  bool pinned(const void* memory) const;
+  bool pinned(const void* memory) const;  // requires `mutex` not to be held
   int result() const;
 
   Settings settings;
   Machine machine;
-  std::mutex mutex;
-  std::set<Stream*> streams;
+  mutable std::mutex mutex;
+  std::vector<Stream*> streams;  // in the order of their creation, so that equal runs draw equal ones
   std::map<const void*, size_t> pinned_memory;
 
  private:
