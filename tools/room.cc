@@ -36,8 +36,9 @@ std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
   };
   std::string fault = fault_of(needed, device.memory_bytes(), device.name());
   if (!fault.empty()) return fault;
-  if (device.name() == "emulator") return fault_of(needed, limits.memory_bytes, limits.memory_file);
-  if (device.name() != "cpu") return "";
+  if (device.name() != "cpu" && device.name() != "emulator") return "";
+  if (device.name() == "emulator" || !needed.keeps_weights)
+    return fault_of(needed, limits.memory_bytes, limits.memory_file);
   return why_no_room(needed.workspace + needed.pages * needed.page,
                      fmt::format("workspace and {} of the cache", mkrt::counted(needed.pages, "page")),
                      limits.memory_bytes, limits.memory_file);

@@ -18,11 +18,12 @@ std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory
 struct RoomNeeded {
   uint64_t weights = 0, workspace = 0, page = 0;
   uint32_t pages = 0;
+  bool keeps_weights = false;  // a file keeps the weights, where the device is the processor
 };
 
 // Returns a fault as why_no_room() does, where a model does not fit on a device. Memory of the processor and
-// of the emulator is that of this process, and has the limit of its container, too. The processor's weights
-// are pages of files, which do not count there: the system takes them back where others need room.
+// of the emulator is that of this process, and has the limit of its container, too. Weights that a file keeps
+// do not count there: they are pages of the file, which the system takes back where others need room.
 std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
                            const mkrt::ContainerLimits& limits);
 

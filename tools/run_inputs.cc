@@ -21,20 +21,20 @@ namespace {
 
 // Checks that the cache's pages fit in memory together with weights and workspace. The pages of a single
 // prompt are not counted, because its context needs far less.
-Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
+Status check_caches(const RunArguments& a, const Loaded& loaded, const mkrt::CacheOptions& cache) {
   const mkrt::Manifest& m = loaded.artefact.manifest;
-  const std::string fault = why_no_room_on(
-      *loaded.device,
-      {m.weight_bytes, m.workspace_bytes, cache.page_size * mkrt::position_bytes(m), cache.pages},
-      mkrt::container_limits());
+  const std::string fault =
+      why_no_room_on(*loaded.device,
+                     {m.weight_bytes, m.workspace_bytes, cache.page_size * mkrt::position_bytes(m),
+                      cache.pages, keeps_weights(a)},
+                     mkrt::container_limits());
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
 }
 
 // Returns where packed weights are kept: beside the cache of compiled code, for the processor alone.
 mkrt::KeptFolder kept_folder(const RunArguments& a, const Loaded& loaded) {
-  const std::string cache = default_cache().folder;
-  if (a.keep_weights == kDoNotKeep || cache.empty() || loaded.device->name() != "cpu") return {};
-  mkrt::KeptFolder folder{cache + "/weights"};
+  if (!keeps_weights(a) || loaded.device->name() != "cpu") return {};
+  mkrt::KeptFolder folder{default_cache().folder + "/weights"};
   if (a.kept_weights_gb) folder.max_bytes = *a.kept_weights_gb * 1'000'000'000;
   return folder;
 }
@@ -103,7 +103,7 @@ Result<mkrt::Session> open_session(const RunArguments& a, const Loaded& loaded, 
     options.cache.page_size = a.page_size;
     options.cache.pages = a.pages ? a.pages : pages_of_batch(loaded.artefact.manifest, a.page_size, requests);
   }
-  MKC_TRY_STATUS(check_caches(loaded, options.cache));
+  MKC_TRY_STATUS(check_caches(a, loaded, options.cache));
   ProgressLine progress;
   options.on_packing = [&](uint64_t done, uint64_t all) {
     progress.count("packing weights", done / kMega, all / kMega, "MB");

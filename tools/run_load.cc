@@ -19,22 +19,24 @@ constexpr std::string_view kPlacePass = "place";  // the pass that makes a sched
 
 // Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
 // that of this machine.
-Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint) {
+Status check_room(const RunArguments& a, const mkrt::Device* device, const mkrt::Checkpoint& checkpoint) {
   uint64_t bytes = 0;
   for (const mkrt::StoredTensor& t : checkpoint.tensors) bytes += t.bytes.size();
   const std::unique_ptr<mkrt::Device> emulator = device ? nullptr : mkrt::open_emulator({}, {});
   const mkrt::Device& of = device ? *device : *emulator;
-  const std::string fault = why_no_room_on(of, {.weights = bytes}, mkrt::container_limits());
+  const RoomNeeded needed{.weights = bytes, .keeps_weights = keeps_weights(a)};
+  const std::string fault = why_no_room_on(of, needed, mkrt::container_limits());
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
 // Checks that the pages of --pages fit in memory together with weights and workspace, before code is made.
 Status check_pages(const RunArguments& a, const Schedule& schedule, const mkrt::Device* device) {
   if (!device) return {};  // the emulator is opened later
-  const std::string fault = why_no_room_on(*device,
-                                           {schedule.weight_bytes, schedule.workspace_bytes,
-                                            a.page_size * position_bytes(schedule.program), a.pages},
-                                           mkrt::container_limits());
+  const std::string fault =
+      why_no_room_on(*device,
+                     {schedule.weight_bytes, schedule.workspace_bytes,
+                      a.page_size * position_bytes(schedule.program), a.pages, keeps_weights(a)},
+                     mkrt::container_limits());
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
 }
 
@@ -108,7 +110,7 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   Compilation& c = opened.value();
   loaded.directory = c.request.checkpoint;
   if (isatty(STDERR_FILENO)) print_err("{}", c.machine_said);
-  if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
+  if (Status status = check_room(a, loaded.device.get(), *c.checkpoint); !status.ok()) return status;
   ProgressLine progress;
   const PassObserver observer = observe_passes(a, loaded, progress);
   if (loaded.device) {
@@ -167,7 +169,7 @@ Result<Loaded> load(const RunArguments& a) {
   if (!device.ok()) return device.error();
   loaded.device = std::move(device.value());
   if (artefact) {
-    if (Status status = check_room(loaded.device.get(), loaded.checkpoint); !status.ok())
+    if (Status status = check_room(a, loaded.device.get(), loaded.checkpoint); !status.ok())
       return status.error();
   } else if (Status status = compile_for(a, loaded); !status.ok()) {
     return status.error();
@@ -176,6 +178,10 @@ Result<Loaded> load(const RunArguments& a) {
   if (!config.ok()) return config.error();
   loaded.config_hash = mkrt::hash_hex(config.value().text);
   return loaded;
+}
+
+bool keeps_weights(const RunArguments& a) {
+  return a.keep_weights != kDoNotKeep && !default_cache().folder.empty();
 }
 
 }  // namespace mkc

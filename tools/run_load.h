@@ -25,4 +25,7 @@ struct Loaded {
 // memory. The check of memory comes before any compilation.
 Result<Loaded> load(const RunArguments& arguments);
 
+// Tells whether a file keeps the packed weights on the processor (docs/processor.md).
+bool keeps_weights(const RunArguments& arguments);
+
 }  // namespace mkc

@@ -128,15 +128,19 @@ TEST_CASE(
   CHECK(why_file_stays(path, facts, m) == "");
 }
 
-TEST_CASE(
-    "a container's limit counts the cache, and not the processor's weights, which the system takes back") {
+TEST_CASE("a container's limit counts the cache, and weights that no file keeps") {
   const auto device = mkrt::open_processor();
   const mkrt::ContainerLimits limits{1'000'000'000, "/memory.max", 0, ""};
   const uint64_t weights = 2'000'000'000;
-  CHECK(why_no_room_on(*device, {weights, 100'000'000, 8, 1}, limits) == "");
-  CHECK(why_no_room_on(*device, {weights, 0, 0, 0}, limits) == "");
-  CHECK(why_no_room_on(*device, {weights, 100'000'000, 1'000'000'000, 1}, limits) ==
+  CHECK(why_no_room_on(*device, {weights, 100'000'000, 8, 1, true}, limits) == "");
+  CHECK(why_no_room_on(*device, {weights, 0, 0, 0, true}, limits) == "");
+  CHECK(why_no_room_on(*device, {weights, 100'000'000, 1'000'000'000, 1, true}, limits) ==
         "1.1 GB of workspace and 1 page of the cache do not fit in the 1.0 GB of /memory.max");
+  CHECK(why_no_room_on(*device, {weights, 100'000'000, 8, 1}, limits) ==
+        "2.1 GB of weights and 1 page of the cache do not fit in the 1.0 GB of /memory.max");
+  CHECK(why_no_room_on(*device, {weights, 0, 0, 0}, limits) ==
+        "2.0 GB of weights do not fit in the 1.0 GB of /memory.max");
+  CHECK(why_no_room_on(*device, {weights / 4, 100'000'000, 8, 1}, limits) == "");
   const auto emulator = mkrt::open_emulator({}, {});
   CHECK(why_no_room_on(*emulator, {weights, 0, 0, 0}, limits) ==
         "2.0 GB of weights do not fit in the 1.0 GB of /memory.max");
