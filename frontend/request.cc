@@ -174,7 +174,13 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
   MKC_TRY_STATUS(check_setting(options, "context", "--context", request.context,
                                {1, max, by_model ? ", the model's maximum" : ""}));
   // A step of one request holds at most `context` tokens. A step has at least one token for each request.
-  request.max_tokens = std::min(request.max_tokens, request.max_requests * request.context);
+  const int64_t positions = request.max_requests * request.context;
+  if (options.max_tokens)
+    MKC_TRY_STATUS(check_setting(
+        options, "tokens", "--max-tokens", request.max_tokens,
+        {1, positions,
+         fmt::format(", --max-requests {} times --context {}", request.max_requests, request.context)}));
+  request.max_tokens = std::min(request.max_tokens, positions);
   request.max_requests = std::min(request.max_requests, request.max_tokens);
   MKC_TRY_STATUS(request_scope(request));
   return {};

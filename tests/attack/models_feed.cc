@@ -146,7 +146,7 @@ ModelRequest request_of(const ModelCase& c, const Setting& setting, const std::s
   ModelRequest request{directory, {}, "", setting.mode};
   request.options.target = c.target;
   request.options.workers = setting.workers;
-  request.options.max_tokens = setting.max_tokens;
+  request.options.max_tokens = std::min(setting.max_tokens, setting.max_requests * c.shape.context);
   request.options.max_requests = setting.max_requests;
   request.options.context = c.shape.context;  // the default ends at 4096
   request.options.batch_invariant = c.batch_invariant;

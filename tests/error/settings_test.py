@@ -57,6 +57,19 @@ class SettingsTest(Command):
         self.assertEqual(code, 0, err)
         self.assertIn({"name": "B", "lo": 1, "hi": 4}, [{k: s[k] for k in ("name", "lo", "hi")} for s in json.loads(out)["symbols"]])
 
+    def test_tokens_beyond_all_requests_of_a_step_are_refused(self):
+        few = ("--max-requests", 2, "--context", 3)
+        expected = "expected 1 to 6, --max-requests 2 times --context 3\n"
+        for command in (("compile",), ("explain",), ("simulate",), ("run", "--prompt-ids", 1), ("serve",)):
+            self.refuses(f"--max-tokens: error: found 7, {expected}", *command, FIXTURE, "--max-tokens", 7, *few)
+        text = f"checkpoint: {FIXTURE}\nlimits: {{tokens: 7, requests: 2, context: 3}}\n"
+        self.refuses_file(f"model.yaml:2:18: error: tokens is 7, {expected}", text)
+        # Tokens that nobody asked for follow the requests.
+        for tokens in ((), ("--max-tokens", 6)):
+            code, out, err = self.mkc("compile", FIXTURE, "--emit", "manifest", *tokens, *few)
+            self.assertEqual(code, 0, err)
+            self.assertIn({"name": "T", "lo": 1, "hi": 6}, [{k: s[k] for k in ("name", "lo", "hi")} for s in json.loads(out)["symbols"]])
+
     def test_a_model_for_endless_contexts_is_compiled_for_those_that_fit(self):
         folder = self.checkpoint(config=lambda c: c.update(max_position_embeddings=2**62))
         self.refuses("--context: error: found 16777217, expected 1 to 16777216\n", "compile", folder, "--context",

@@ -83,6 +83,7 @@ ModelRequest draw_request(Models models, const std::string& small, Rng& rng) {
     o.max_tokens = any_of<int64_t>(rng, {1, 16, 64, 256});
     o.max_requests = std::min(*o.max_tokens, any_of<int64_t>(rng, {1, 16, 64}));
   }
+  o.max_tokens = std::min(*o.max_tokens, *o.max_requests * *o.context);
   o.target = any_of<std::string>(rng, {"sm_90a", "sm_90a", "sm_80", "emulator"});
   if (models == Models::kFixtures && rng.one_in(3)) o.ring = 4;
   if (rng.one_in(4)) o.wgmma_from = rng.between(33, 65);

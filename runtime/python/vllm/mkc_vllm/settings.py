@@ -95,6 +95,7 @@ def adapt(config):
     scheduler, compilation = config.scheduler_config, config.compilation_config
     _lower(scheduler, "max_num_batched_tokens", MAX_ROWS)
     _lower(scheduler, "max_num_seqs", MAX_REQUESTS)
+    _lower(scheduler, "max_num_batched_tokens", scheduler.max_num_seqs * config.model_config.max_model_len)
     if not scheduler.enable_chunked_prefill and config.model_config.max_model_len > scheduler.max_num_batched_tokens:
         raise Unsupported(f"mkc: enable_chunked_prefill: found False for prompts of up to "
                           f"{config.model_config.max_model_len} tokens, expected True above {MAX_ROWS}")
