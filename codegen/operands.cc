@@ -72,6 +72,34 @@ mk::Padding code_padding(const TaskProgram& program, const TaskGrid& grid,
   return shared ? mk::kPaddingOfChunks : padding;
 }
 
+namespace {
+
+uint32_t epilogue_parts(const TaskGrid& grid) {
+  uint32_t parts = 0;
+  const auto add = [&](bool has, mk::EpiloguePart part) { parts |= has ? part : 0u; };
+  add(find_operand(grid, "bias"), mk::kBiasPart);
+  add(find_operand(grid, "residual"), mk::kResidualPart);
+  add(find_operand(grid, "next_norm"), mk::kNormOutputsPart);
+  add(find_operand(grid, "best_value", true), mk::kBestPart);
+  add(int_attr(grid.attrs, "gate", 0) != 0, mk::kGatePart);
+  add(int_attr(grid.attrs, "gather_rows", 0) != 0, mk::kGatherPart);
+  return parts;
+}
+
+}  // namespace
+
+uint32_t left_out(const TaskProgram& program, const TaskGrid& grid) {
+  uint32_t parts = epilogue_parts(grid);
+  if (multiplies(grid)) {
+    const DType type = operand_tensor(program, grid, "weight").dtype;
+    for (const TaskGrid& other : program.grids)
+      if (multiplies(other) && (other.body == BodyKind::kExpert) == (grid.body == BodyKind::kExpert) &&
+          operand_tensor(program, other, "weight").dtype == type)
+        parts |= epilogue_parts(other);
+  }
+  return ~parts;
+}
+
 static_assert(kMinWgmmaFrom == mkrt::kMma32Tokens + 1);
 static_assert(kMinRing >= mkrt::kBlockStrips);  // Mma32 waits for one stage of each strip
 

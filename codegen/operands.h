@@ -40,6 +40,10 @@ std::set<std::pair<DType, DType>> types_with_padded_chunks(const TaskProgram& pr
 mk::Padding code_padding(const TaskProgram& program, const TaskGrid& grid,
                          const std::set<std::pair<DType, DType>>& padded_chunks);
 
+// Returns each mk::EpiloguePart that a grid and those which may share its code all lack. Such grids have
+// equal types of weights.
+uint32_t left_out(const TaskProgram& program, const TaskGrid& grid);
+
 // Returns the number of tokens from which a product's activations are 8-bit floats. The result is 0 if they
 // never are, and for other grids.
 uint32_t fp8_from(const Schedule& schedule, GridId grid);

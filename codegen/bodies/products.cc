@@ -42,6 +42,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, streamed_split_k), f.call.split_k ? f.call.split_k : f.e.constant(1));
   f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, gates), gates_of(f.call.schedule.program));
+  f.set(offsetof(Args, left_out), left_out(f.call.schedule.program, f.grid()));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, x_bf16), f.tensor(multiplied_rows(f.grid())->role).dtype == DType::bf16);
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});

@@ -2,6 +2,7 @@
 
 #include "codegen/bodies/products.h"
 #include "codegen/device/bodies.h"
+#include "codegen/operands.h"
 
 namespace mkc {
 namespace {
@@ -18,6 +19,7 @@ llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
   f.set(offsetof(Args, first_out), int64_t{0});
   f.set(offsetof(Args, first_bias), int64_t{0});
   f.set(offsetof(Args, gates), gates_of(f.call.schedule.program));
+  f.set(offsetof(Args, left_out), left_out(f.call.schedule.program, f.grid()));
   f.set(offsetof(Args, x_bf16), int64_t{1});
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});
   f.set(offsetof(Args, biased_experts), int64_t{0});

@@ -88,6 +88,17 @@ constexpr u32 kBlockSums = kStripRows * 32;
 constexpr u32 kPartials = kConsumerWarps * kBlockSums;
 constexpr u32 kProductSumBytes = (kPartials + kBlockSums) * sizeof(f32);
 
+// EpiloguePart is what some epilogues do. EpilogueArgs lie in shared memory, so only ProductArgs::left_out
+// tells the compiler that a part is never there.
+enum EpiloguePart : u32 {
+  kBiasPart = 1,
+  kResidualPart = 2,
+  kNormOutputsPart = 4,
+  kBestPart = 8,
+  kGatePart = 16,
+  kGatherPart = 32,
+};
+
 // x is [T, cols], row-major; norm is [cols] or null. x is f32, or bf16 that has been multiplied with the
 // weights of the norm. codes [x_rows, cols] are rows of x as E4M3, and code_scale [x_rows] is what they are
 // to be multiplied with (mkb_quantize()). Values that only the epilogue needs are in shared memory, because
@@ -110,6 +121,7 @@ struct ProductArgs {
   // The fields below are constants of the code.
   u32 splits;              // the code serves split products, too
   u32 gates;               // bit g: some product of the kernel has Activation g
+  u32 left_out;            // each EpiloguePart that no product of the code has
   u32 max_tokens;          // most rows of x
   u32 mma64_strips;        // strips of a block of more than kSameStreamTokens
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never

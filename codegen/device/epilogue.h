@@ -34,12 +34,22 @@ struct EpilogueOperands {
   f32 bias = 0, up_bias = 0, residual = 0, norm = 0;
 };
 
+MK_INLINE bool is_gated(const ProductArgs& a) {
+  return may_have(a, kGatePart) && a.epilogue->gate != Activation::kNone;
+}
+MK_INLINE bool keeps_best(const ProductArgs& a) {
+  return may_have(a, kBestPart) && a.epilogue->best_value;
+}
+MK_INLINE bool has_norm_outputs(const ProductArgs& a) {
+  return may_have(a, kNormOutputsPart) && a.epilogue->norm_outputs.norm;
+}
+
 // load_epilogue_operands() issues loads. `there` tells whether the token and row exist.
 MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 strip, u32 token, u32 row,
                                                   bool there) {
   EpilogueOperands b;
   AS3 const EpilogueArgs& e = *a.epilogue;
-  if (a.biased_experts && e.gate != Activation::kNone) {
+  if (a.biased_experts && is_gated(a)) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (there && row < kStripRows / 2 && col < e.out_cols)
       b.bias = e.bias[a.first_bias + col], b.up_bias = e.up_bias[a.first_bias + col];
@@ -47,9 +57,9 @@ MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 stri
   }
   const u32 col = strip * kStripRows + row;
   if (!there || col >= e.rows) return b;
-  if (e.bias) b.bias = e.bias[a.first_bias + col];
-  if (e.residual) b.residual = e.residual[token * e.out_cols + col];
-  if (e.norm_outputs.norm) b.norm = e.norm_outputs.norm[col];
+  if (may_have(a, kBiasPart) && e.bias) b.bias = e.bias[a.first_bias + col];
+  if (may_have(a, kResidualPart) && e.residual) b.residual = e.residual[token * e.out_cols + col];
+  if (has_norm_outputs(a)) b.norm = e.norm_outputs.norm[col];
   return b;
 }
 
@@ -59,7 +69,7 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
                        const EpilogueOperands& operands, const Sum& sum) {
   AS3 const EpilogueArgs& e = *a.epilogue;
   const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
-  if (e.gate != Activation::kNone) {
+  if (is_gated(a)) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row >= kStripRows / 2 || col >= e.out_cols) return 0;
     const auto of = [&](u32 r, f32 bias) {
@@ -85,7 +95,7 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
 MK_INLINE void store_norm_outputs(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm,
                                   f32 v) {
   AS3 const EpilogueArgs& e = *a.epilogue;
-  if (!e.norm_outputs.norm) return;
+  if (!has_norm_outputs(a)) return;
   const u32 col = strip * kStripRows + row;
   if (there && col < e.rows)
     Bf16::store(e.norm_outputs.x_bf16 + (token * e.out_cols + col) * Bf16::bytes, v * norm);

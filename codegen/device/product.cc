@@ -15,7 +15,7 @@ MK_BODY AS3 EpilogueArgs* mkd_epilogue_args(Worker* w, u32 depth) {
 // mkb_product_rows() lists the rows of x to multiply: all, or the last of each request. This body runs once,
 // before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
-  if (!a->epilogue->gather_rows) return;
+  if (!gathers_rows(*a)) return;
   const u32 i = w->thread;
   if (i < a->tokens)
     Scratch(*w).gathered[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);

@@ -11,6 +11,10 @@
 
 namespace mk {
 
+MK_INLINE bool gathers_rows(const ProductArgs& a) {
+  return may_have(a, kGatherPart) && a.epilogue->gather_rows;
+}
+
 // ProductInput maps tokens to rows of x: to the row of the same number, or by the list `gathered`.
 struct ProductInput {
   XRows x;
@@ -19,7 +23,7 @@ struct ProductInput {
       : x{a, ProductScratch(w).scale}, gathered(ProductScratch(w).gathered) {}
   MK_INLINE u32 row_of(u32 token) const {
     if (token >= x.a.tokens) return kNoRow;
-    return x.a.gather_expert_rows || x.a.epilogue->gather_rows ? gathered[token] : token;
+    return x.a.gather_expert_rows || gathers_rows(x.a) ? gathered[token] : token;
   }
   MK_INLINE f32 missing_scale(u32 token) const { return x.missing_scale(row_of(token)); }
 };
@@ -144,10 +148,10 @@ MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const S
     if (there)
       v = epilogue(a, strip, token, row, in.missing_scale(token), operands.of[round],
                    [&](u32 r) { return sum_over_warps(partial, sums.place_of(entry) - row + r); });
-    if (there && a.epilogue->best_value) s.value[entry] = v;
+    if (there && keeps_best(a)) s.value[entry] = v;
     store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
   });
-  if (!a.epilogue->best_value) return;
+  if (!keeps_best(a)) return;
   consumer_barrier();
   const u32 entry = w.thread * kStripRows, token = sums.first + sums.token_in_group(entry),
             of_block = sums.strip_in_block(entry);
@@ -222,11 +226,11 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
     if (there)
       v = epilogue(a, strip, token, row, in.missing_scale(token), operands,
                    [&](u32 r) { return sums[sum_place(entry - row + r)]; });
-    if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
+    if (there && keeps_best(a)) sums[sum_place(entry)] = v;
     store_norm_outputs(a, strip, token, row, there, operands.norm, v);
   }
   mk_warp_sync();
-  if (!a.epilogue->best_value) return;
+  if (!keeps_best(a)) return;
   if (w.lane() < Tokens && first + w.lane() < a.tokens)
     keep_best(a, strip, first + w.lane(),
               [&](u32 row) { return sums[sum_place(w.lane() * kStripRows + row)]; });

@@ -31,6 +31,11 @@ MK_INLINE bool multiplies_codes(const ProductArgs& a) {
   return a.has_codes && a.tokens >= a.wgmma_from;
 }
 
+// may_have() tells whether a product of the code has a part of the epilogue. Other parts cost no code.
+MK_INLINE bool may_have(const ProductArgs& a, EpiloguePart part) {
+  return (a.left_out & part) == 0;
+}
+
 // A task of a split product multiplies one strip over some of the K slices. The sums wait in memory for
 // mkb_split_k_reduce().
 MK_INLINE bool is_split(const ProductArgs& a) {

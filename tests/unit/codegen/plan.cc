@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/describe.h"
+#include "codegen/device/bodies.h"
 #include "codegen/lists.h"
 #include "codegen/operands.h"
 #include "codegen/targets.h"
@@ -126,6 +127,28 @@ TEST_CASE("both products of an expert share code if their rows are padded alike"
   };
   CHECK(of_experts(shared_with_experts_of(24)) == 1);
   CHECK(of_experts(shared_with_experts_of(44)) == 0);  // rows of the second product end within a chunk
+}
+
+TEST_CASE("code leaves out the parts of epilogues that none of its grids has") {
+  const Schedule s = scheduled(test::qwen3_moe_config());
+  const TaskProgram& program = s.program;
+  for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups)
+    for (const GridId id : code) {
+      const TaskGrid& grid = program.grids[id];
+      if (!multiplies(grid)) continue;
+      const uint32_t out = left_out(program, grid);
+      CAPTURE(grid.name);
+      CHECK(out == left_out(program, program.grids[code.front()]));
+      if (find_operand(grid, "residual")) CHECK((out & mk::kResidualPart) == 0);
+      if (find_operand(grid, "next_norm")) CHECK((out & mk::kNormOutputsPart) == 0);
+      if (find_operand(grid, "best_value", true)) CHECK((out & mk::kBestPart) == 0);
+      // Layers have gates, and only the head gathers rows and keeps the greatest logits.
+      const bool expert = grid.body == BodyKind::kExpert;
+      CHECK(((out & mk::kGatePart) == 0) == expert);
+      CHECK(((out & mk::kBestPart) != 0) == expert);
+      CHECK(((out & mk::kGatherPart) != 0) == expert);
+      CHECK((out & mk::kBiasPart) != 0);
+    }
 }
 
 TEST_CASE("parts of a product share code with whole ones, and its record says how many there are") {
