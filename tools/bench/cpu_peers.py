@@ -4,6 +4,7 @@
 Usage: cpu_peers.py versions
        cpu_peers.py gguf CHECKPOINT OUT bf16|q8_0|q4_0 writes the checkpoint's weights as llama.cpp reads them
        cpu_peers.py llama GGUF THREADS                 llama.cpp
+       cpu_peers.py llama-plain GGUF THREADS           llama.cpp without its layouts for some processors, such as AMX's
        cpu_peers.py eager|compile CHECKPOINT THREADS   transformers on PyTorch, with a static cache
 """
 import importlib.metadata
@@ -131,7 +132,7 @@ def rope_factors(rope, head_dim):
 class Llama:
     """llama.cpp by its C interface. Sequences have caches of their own, of 16-bit floats."""
 
-    def __init__(self, path, threads):
+    def __init__(self, path, threads, plain):
         import llama_cpp
         import numpy
         self.api, self.numpy, self.threads = llama_cpp, numpy, threads
@@ -141,6 +142,7 @@ class Llama:
         llama_cpp.llama_backend_init()
         options = llama_cpp.llama_model_default_params()
         options.n_gpu_layers = 0
+        options.use_extra_bufts = not plain
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
         if not self.model:
             raise RuntimeError(f"llama.cpp does not load {path}")
@@ -294,7 +296,8 @@ class Torch:
 
 def serve(kind, path, threads):
     begin = time.perf_counter()
-    system = Llama(path, threads) if kind == "llama" else Torch(path, threads, kind == "compile")
+    plain = kind == "llama-plain"
+    system = Llama(path, threads, plain) if plain or kind == "llama" else Torch(path, threads, kind == "compile")
     say({"load_s": time.perf_counter() - begin, "threads": threads})
     for line in sys.stdin:
         verb, *numbers = line.split()
@@ -324,7 +327,7 @@ if __name__ == "__main__":
             versions()
         case ["gguf", checkpoint, out, ("bf16" | "q8_0" | "q4_0") as kind]:
             write_gguf(Path(checkpoint), Path(out), kind)
-        case [("llama" | "eager" | "compile") as kind, path, threads]:
+        case [("llama" | "llama-plain" | "eager" | "compile") as kind, path, threads]:
             serve(kind, path, int(threads))
         case _:
             raise SystemExit(__doc__)
