@@ -50,7 +50,7 @@ HostBodies load(const char* name, const char* sites) {
 }  // namespace
 
 const HostBodies* host_bodies(bool race) {
-  if (mkrt::processor_target().empty()) return nullptr;
+  if (mkrt::processor_targets().empty()) return nullptr;
   if (race) {
     static const HostBodies reporting = load("host_bodies_race", "host_bodies_sites");
     return &reporting;

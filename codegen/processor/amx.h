@@ -1,9 +1,9 @@
-// AMX has eight tiles, registers of 16 rows of 64 bytes. TDPBF16PS multiplies a tile of 16 tokens and 32
-// columns with a tile of 16 pairs of columns, each with the 16 rows of a strip. It adds the products to a
-// tile of f32 sums, [token][row] (Intel SDM, volume 2, "TDPBF16PS").
+// AMX has eight tiles, registers of 16 rows of 64 bytes. TDPBF16PS multiplies 16 tokens of 32 columns with 16
+// rows of a strip (Intel SDM, volume 2, "TDPBF16PS"). One tile has the tokens. Another has 16 pairs of
+// columns, each with all rows. The products are added to a tile of f32 sums, [token][row].
 //
-// A multiplication adds the products of even columns, then those of odd ones apart from them, both in the
-// order of the columns. Then it adds both sums to the tile's. Numbers below the least normal one count as 0.
+// Products of even columns and those of odd columns are added apart, each in the order of the columns. Then
+// both sums are added to the tile's. Subnormal numbers count as 0.
 #pragma once
 
 #include "codegen/processor/vector.h"

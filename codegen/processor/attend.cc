@@ -1,5 +1,6 @@
 // A worker of one thread computes attention. Tasks, partials and the order of sums over KV tiles are those of
-// codegen/device/attend.cc. Keys and values are read where they lie in the cache. Queries stay f32.
+// codegen/device/attend.cc. Keys and values are read where they lie in the cache, except for what AMX needs
+// in tiles. Queries stay f32 where the cache is not bf16, or where the processor lacks BF16.
 #include "codegen/processor/activation.h"
 #include "codegen/processor/attend_amx.h"
 #include "codegen/processor/attend_rows.h"

@@ -77,7 +77,8 @@ struct AmxQueryTile : QueryPositions<Bf16, kKvTile> {
 
   MK_INLINE u32 column_blocks() const { return (a.head_dim + kAmxCols - 1) / kAmxCols; }
 
-  // put_queries() lays out the queries. Columns past the last are 0. Rows that there are not have anything.
+  // put_queries() lays out the queries. Columns past the last are 0. Lanes past the last row hold
+  // stale numbers, which reach no other lane.
   MK_INLINE void put_queries() const {
     const u32 blocks = column_blocks();
     for (u32 row = 0; row < tile.count; ++row) {

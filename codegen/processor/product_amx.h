@@ -256,15 +256,17 @@ struct AmxProduct {
       add_chunk<Strips, 2, false>(c, strip, token, pending);
   }
 
-  // set_weights() finds the chunk's weights of strip s. Codes of more than a pass are unpacked.
+  // set_weights() finds the chunk's weights of strip s. Codes are unpacked here where there are more tokens
+  // than a pass takes.
   MK_INLINE void set_weights(Chunk& c, u32 s) const {
     const u32 whole = c.cols / kAmxCols * kAmxBytes, rest = c.cols * kStripRows * sizeof(uint16_t) - whole;
     c.weights[s] = memory.weights[s], c.tail[s] = memory.weights[s] + whole;
     if constexpr (S::as_packed) {
+      will_read(c.packed[s], whole + rest);
       c.weights[s] = c.packed[s], c.tail[s] = memory.weights[s];
       for (u32 i = 0; i < rest; i += kAmxRowBytes)
         store(memory.weights[s] + i, load<u32x16>(c.packed[s] + whole + i));
-      fill_tile(memory.weights[s], rest);
+      if (rest != 0) fill_tile(memory.weights[s], rest);
       c.packed[s] += whole + rest;
     } else if (tokens > kAmxRows) {
       for (u32 i = 0; i * kAmxCols < c.cols; ++i) unpack_tile(c, s, i);

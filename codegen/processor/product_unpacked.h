@@ -48,8 +48,11 @@ MK_INLINE const char* unpack(char* weights, StripGroup* groups, const char* from
     for (u32 i = 0; i < steps; ++i, from += S::bytes) {
       S::see(seen, from);
       if (ahead != 0) prefetch_line(from + ahead);
+      Weights parts[S::parts];  // a store between loads would have the compiler unpack anew what parts share
       MK_UNROLL
-      for (u32 part = 0; part < S::parts; ++part) *to++ = S::load(from, part, with);
+      for (u32 part = 0; part < S::parts; ++part) parts[part] = S::load(from, part, with);
+      MK_UNROLL
+      for (u32 part = 0; part < S::parts; ++part) *to++ = parts[part];
     }
     from += W::row.group_bytes();
   }

@@ -9,7 +9,9 @@
 #include <x86intrin.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <set>
 
@@ -17,19 +19,19 @@ namespace mkrt {
 
 namespace {
 
-// Asks the system once to let the threads of this process use AMX's tiles. A system before Linux 5.16
-// refuses, and so does one where some thread's alternate signal stack has no room for them.
-bool may_use_tiles() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return granted;
-}
+constexpr const char* kAmx = "x86-64-amx";
+constexpr long kKnownFeatures = 0x1021,
+               kRequestPermission = 0x1023;  // ARCH_GET_XCOMP_SUPP, ARCH_REQ_XCOMP_PERM
+constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
 
-// Tells whether the processor has AMX with BF16 and INT8 (Intel SDM, volume 2, "CPUID", leaf 7).
+// Tells whether the processor has AMX with BF16 and INT8 (Intel SDM, volume 2, "CPUID", leaf 7), and whether
+// the system knows its tiles. Linux does since 5.16.
 bool has_amx() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kBits = 1u << 22 | 1u << 24 | 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBits) == kBits;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kBits) != kBits) return false;
+  uint64_t known = 0;
+  return syscall(SYS_arch_prctl, kKnownFeatures, &known) == 0 && (known >> kTileData & 1) != 0;
 }
 
 }  // namespace
@@ -39,16 +41,26 @@ std::vector<std::string> processor_targets() {
   std::vector<std::string> targets;
   const bool avx512 = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
   const bool v4 = avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
-  if (v4 && has_amx() && may_use_tiles()) targets.emplace_back("x86-64-amx");
+  if (v4 && has_amx()) targets.emplace_back(kAmx);
   if (v4) targets.emplace_back("x86-64-v4");
   if (avx512) targets.emplace_back("x86-64-avx512");
   if (__builtin_cpu_supports("x86-64-v3")) targets.emplace_back("x86-64-v3");
   return targets;
 }
 
+Status use_target(const std::string& target) {
+  if (target != kAmx || syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0) return {};
+  const int error = errno;
+  return Error{
+      fmt::format("cpu: error: the system refuses the tiles of {}: {}{}", kAmx, std::strerror(error),
+                  error == ENOSPC ? "; some thread's alternate signal stack is too small for them" : ""),
+      ErrorKind::kNoDevice};
+}
+
 std::string processor_target() {
-  const std::vector<std::string> targets = processor_targets();
-  return targets.empty() ? "" : targets.front();
+  for (const std::string& target : processor_targets())
+    if (use_target(target).ok()) return target;
+  return "";
 }
 
 std::vector<int> usable_processors() {

@@ -6,15 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/status.h"
+
 namespace mkrt {
 
 // Returns the code generation targets that the processor executes, the best one first. "x86-64-amx" needs
-// what "x86-64-v4" needs, AMX with BF16 and INT8, and a system that lets the process use AMX, which the first
-// call asks for. "x86-64-v4" needs AVX-512 with BF16, VBMI and VNNI. "x86-64-avx512" needs AVX-512 with VNNI.
-// "x86-64-v3" needs AVX2, FMA and F16C.
+// what "x86-64-v4" needs, AMX with BF16 and INT8, and a system that knows its tiles. "x86-64-v4" needs
+// AVX-512 with BF16, VBMI and VNNI. "x86-64-avx512" needs AVX-512 with VNNI. "x86-64-v3" needs AVX2, FMA and
+// F16C.
 std::vector<std::string> processor_targets();
 
-// Returns the first of processor_targets(), or "" where there is none.
+// Asks the system for what code of one of processor_targets() needs: AMX's tiles, for all threads of the
+// process from then on. Alternate signal stacks of 8 KiB are too small for their state. Errors: the system
+// refuses.
+Status use_target(const std::string& target);
+
+// Returns the first of processor_targets() for which use_target() succeeds, or "" where there is none.
 std::string processor_target();
 
 // Returns the logical processors that this process may use, one of each core before the others.

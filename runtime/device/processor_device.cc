@@ -176,6 +176,7 @@ class ProcessorDevice final : public Device {
       return Error{fmt::format("cpu: error: the artefact is for {}, the processor runs {}", wanted,
                                targets.empty() ? "no target" : fmt::format("{}", fmt::join(targets, ", "))),
                    ErrorKind::kNoDevice};
+    if (Status status = use_target(wanted); !status.ok()) return status;
     Result<Code> code = load_code(artefact);
     if (!code.ok()) return code.error();
     code_.emplace(std::move(code.value()));

@@ -1,5 +1,6 @@
 // Model takes a checkpoint through all of mkc, to logits on the emulator. MKC_TEST_DEVICE in the environment
-// names a target of the processor to run on instead: x86-64, x86-64-v3, x86-64-avx512 or x86-64-v4.
+// names a target of the processor to run on instead: x86-64, x86-64-v3, x86-64-avx512, x86-64-v4 or
+// x86-64-amx.
 #pragma once
 
 #include <memory>

@@ -93,12 +93,10 @@ static void fma_part(int thread) {
 #endif
 }
 
-// Multiply-adds of a thread's bf16_part() are kBf16.
 #ifdef __AMX_BF16__
 // Two tiles of 16 tokens are multiplied with two of 16 rows, each of 32 columns, from the first cache.
 enum { kTileRounds = 1000000 };
-static const double kBf16 = 4.0 * 16 * 16 * 32 * kTileRounds;
-static void bf16_part(int thread) {
+static void tile_part(int thread) {
   static const struct {
     uint8_t palette, begin, none[14];
     uint16_t row_bytes[16];
@@ -119,9 +117,9 @@ static void bf16_part(int thread) {
   }
   _tile_release();
 }
-#elif defined __AVX512BF16__
-static const double kBf16 = 2.0 * 16 * kRounds * kChains;
-static void bf16_part(int thread) {
+#endif
+#ifdef __AVX512BF16__
+static void dot_part(int thread) {
   (void)thread;
   __m512 acc[kChains];
   __m512i a = _mm512_set1_epi16(0x3f00), b = _mm512_set1_epi16(0x3f80);
@@ -132,6 +130,21 @@ static void bf16_part(int thread) {
   }
   for (int i = 1; i < kChains; ++i) acc[0] = _mm512_add_ps(acc[0], acc[i]);
   sink += (uint64_t)_mm512_reduce_add_ps(acc[0]);
+}
+#endif
+
+// What a thread does, and how many multiply-adds that is.
+struct madds {
+  void (*part)(int thread);
+  double count;
+};
+#ifdef __AVX512BF16__
+static struct madds bf16_madds(void) {
+#ifdef __AMX_BF16__
+  if (syscall(SYS_arch_prctl, 0x1023, 18) == 0)  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return (struct madds){tile_part, 4.0 * 16 * 16 * 32 * kTileRounds};
+#endif
+  return (struct madds){dot_part, 2.0 * 16 * kRounds * kChains};
 }
 #endif
 
@@ -229,7 +242,8 @@ static void print_floors(int runs) {
   print_rate("read_gb_s", read_part, bytes_read(), runs);
   print_rate("f32_gmadd_s", fma_part, kLanes * vectors_added(), runs);
 #ifdef __AVX512BF16__
-  print_rate("bf16_gmadd_s", bf16_part, threads * kBf16, runs);
+  const struct madds bf16 = bf16_madds();
+  print_rate("bf16_gmadd_s", bf16.part, threads * bf16.count, runs);
 #endif
   if (usable < 2) {
     printf("\"hop_ns\": null}\n");
@@ -252,8 +266,9 @@ static void print_ms(void (*part)(int), int runs) {
 
 static void answer_requests(void) {
 #ifdef __AVX512BF16__
-  void (*const multiply_add)(int) = bf16_part;
-  const double count = threads * kBf16;
+  const struct madds bf16 = bf16_madds();
+  void (*const multiply_add)(int) = bf16.part;
+  const double count = threads * bf16.count;
 #else
   void (*const multiply_add)(int) = fma_part;
   const double count = kLanes * vectors_added();
@@ -278,9 +293,6 @@ int main(int argc, char** argv) {
   if (threads < 1 || threads > kMaxThreads || runs < 1 || runs > kMaxRuns)
     return fputs("usage: cpu_floor THREADS RUNS|serve\n", stderr), 1;
   cpu_set_t set;
-#ifdef __AMX_BF16__
-  if (syscall(SYS_arch_prctl, 0x1023, 18) != 0) return perror("AMX"), 1;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-#endif
   if (sched_getaffinity(0, sizeof set, &set) != 0) return perror("sched_getaffinity"), 1;
   for (int i = 0; i < CPU_SETSIZE; ++i)
     if (CPU_ISSET(i, &set)) processors[usable++] = i;
