@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -105,14 +106,24 @@ bool is_in_kernel(const greg_t* registers) {
   return std::ranges::none_of(guarded->loaded, [at](const Range& r) { return at >= r.begin && at < r.end; });
 }
 
+// Returns whether the next instruction calls the system to change the thread's blocked signals.
+bool changes_blocked_signals(const greg_t* registers) {
+  const auto* code = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
+  return registers[REG_RAX] == SYS_rt_sigprocmask && code[0] == 0x0f && code[1] == 0x05;  // syscall
+}
+
 // Ends the fiber where it runs kernel code, and otherwise lets it run one more instruction. Primitives may
 // hold locks, so a fiber is never ended in one. A tick alone seldom finds a loop that calls primitives in its
 // own few instructions.
+//
+// A blocked trap ends the process, so the fiber runs freely while traps are blocked or may become so. The
+// next tick traps it again.
 void end_or_step(const Fiber& fiber, ucontext_t* context) {
   auto& registers = context->uc_mcontext.gregs;
-  if (is_in_kernel(registers))
-    leave(fiber, context, end_without_wait);
-  else if (sigismember(&context->uc_sigmask, SIGTRAP) == 0)  // a blocked trap ends the process
+  if (is_in_kernel(registers)) return leave(fiber, context, end_without_wait);
+  if (sigismember(&context->uc_sigmask, SIGTRAP) != 0 || changes_blocked_signals(registers))
+    registers[REG_EFL] &= ~kTrapFlag;
+  else
     registers[REG_EFL] |= kTrapFlag;
 }
 

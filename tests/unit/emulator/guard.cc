@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 
 #include "runtime/emulator/fiber.h"
@@ -67,6 +68,26 @@ void long_call() {
   (void)!getrandom(bytes.data(), bytes.size(), 0);
 }
 
+// Spins for more than the patience of these tests, in code of this program.
+void spin() {
+  const auto now_ms = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1000 + time.tv_nsec / 1'000'000;
+  };
+  for (const auto end = now_ms() + 250; now_ms() < end;) continue;
+}
+
+// A trap while its signal is blocked ends the process.
+void spin_with_signals_blocked() {
+  sigset_t all, before;
+  sigfillset(&all);
+  spin();
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  spin();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 struct Calls {
   void (*function)();
   uint32_t returns;
@@ -115,7 +136,8 @@ TEST_CASE("a wild address ends the launch with its thread and address, and the n
 
 TEST_CASE("a loop without end ends the launch with its thread, and the next launch is right") {
   if (!kGuarded) return;
-  for (const std::vector<uint8_t>& code : {bare_loop(), calling_loop(mk_thread), calling_loop(long_call)})
+  for (const std::vector<uint8_t>& code : {bare_loop(), calling_loop(mk_thread), calling_loop(long_call),
+                                           calling_loop(spin_with_signals_blocked)})
     for (const uint32_t os_threads : {1u, 2u}) {
       const MadeCode loop(code);
       Calls arguments{loop.entry(), 0};
