@@ -3,8 +3,10 @@ Usage: finite_test.py ROOT BUILD
 
 The checkpoint has NaN in the embedding of one token, so that each step behind that token has no finite logits.
 """
+import copy
 import ctypes
 import json
+import pickle
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +38,23 @@ def broken_checkpoint(folder):
     data[at:at + row] = b"\x00\x00\xc0\x7f" * tensor["shape"][1]
     file.write_bytes(data)
     return folder
+
+
+class ErrorTest(unittest.TestCase):
+    def test_copies_of_the_error_keep_its_text_and_tokens(self):
+        error = mkc.NotFiniteError("logits: error: found none", tokens=[3], logprobs=[mkrt.Logprob(-1.0, [(3, -1.0)], 1)])
+        for made in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+            self.assertEqual((str(made), made.status, made.tokens, made.logprobs),
+                             (str(error), mkrt.Status.NOT_FINITE, error.tokens, error.logprobs))
+
+    def test_statuses_of_later_libraries_are_kept(self):
+        error = mkc.Error("text", 99)
+        for made in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
+            self.assertEqual((str(made), made.status, made.status.name), ("text", 99, "UNKNOWN_99"))
+        self.assertIsInstance(error.status, mkrt.Status)
+        self.assertNotIn(99, list(mkrt.Status))
+        with self.assertRaises(ValueError):
+            mkrt.Status("full")
 
 
 class FiniteTest(unittest.TestCase):

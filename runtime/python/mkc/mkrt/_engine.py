@@ -107,7 +107,7 @@ class Engine(_Handle):
             if taken.reason == Reason.ERROR:
                 text = taken.error.decode()
                 lost = taken.status == Status.NOT_FINITE
-                error = NotFiniteError(tokens, logprobs or (), text) if lost else Error(text, taken.status)
+                error = NotFiniteError(text, tokens=tokens, logprobs=logprobs or ()) if lost else Error(text, taken.status)
             return Outcome(taken.request, tokens, logprobs, Reason(taken.reason), error, taken.cached_tokens)
 
     def _logprobs(self, taken):

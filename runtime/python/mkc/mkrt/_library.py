@@ -183,6 +183,15 @@ class Status(enum.IntEnum):
     """The status of a call (mkrt_status)."""
     OK, BAD_ARGUMENT, BAD_HANDLE, BAD_FILE, OUT_OF_ORDER, BUSY, FULL, NO_MEMORY, NO_DEVICE, TIMEOUT, FAULT, BUG, NOT_FINITE = range(13)
 
+    @classmethod
+    def _missing_(cls, value):
+        """Returns a member for a status of a later version of the library."""
+        if not isinstance(value, int):
+            return None
+        status = int.__new__(cls, value)
+        status._name_, status._value_ = f"UNKNOWN_{value}", value
+        return status
+
 
 def _logprobs_list(logprobs, count, top):
     """Returns a Logprob with the `top` likeliest for each of `count` tokens."""
@@ -206,8 +215,8 @@ class NotFiniteError(Error):
     """A token was sampled from logits without a finite greatest one. `tokens` has the ones before it that its call sampled, or its
     request of an engine. `logprobs` has their log-probabilities, where they were asked for."""
 
-    def __init__(self, tokens=(), logprobs=(), message="step: error: found no finite greatest logit for a new token, expected one: "
-                                                       "a weight is not finite, or a number is beyond its type"):
+    def __init__(self, message="step: error: found no finite greatest logit for a new token, expected one: "
+                               "a weight is not finite, or a number is beyond its type", *, tokens=(), logprobs=()):
         super().__init__(message, Status.NOT_FINITE)
         self.tokens, self.logprobs = list(tokens), list(logprobs)
 

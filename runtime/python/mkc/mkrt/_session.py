@@ -107,7 +107,7 @@ class Session(_Handle):
         ids = samples.ids[:samples.count]
         given = [] if logprobs is None else _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
         if samples.finite < samples.count:
-            raise NotFiniteError(ids[:samples.finite], given[:samples.finite])
+            raise NotFiniteError(tokens=ids[:samples.finite], logprobs=given[:samples.finite])
         return ids if logprobs is None else (ids, given)
 
     def _id_set(self, ids):
