@@ -1,8 +1,8 @@
 /* The C interface of libmkrt: load an artefact that mkc made, bind a checkpoint, run steps or serve requests
  * (docs/c-abi.md). An artefact is a cubin for a GPU, or a shared object for a processor.
  *
- * A function that fails returns a status other than MKRT_OK, NULL or 0, and mkrt_error() says why. No
- * function throws, aborts or prints. NULL arguments and closed handles are errors, unless it says otherwise.
+ * A function that fails returns a status other than MKRT_OK, NULL or 0. mkrt_error() and mkrt_error_status()
+ * say why. None throws, aborts or prints. NULL arguments and closed handles are errors unless said otherwise.
  *
  * A struct that begins with `size` has versions. The caller sets `size` to the sizeof of its own header.
  * Later versions add fields at the end, and the library takes 0 for the fields of versions after the
