@@ -2,6 +2,7 @@
 
 Usage: python_vllm_test.py ROOT
 """
+import logging
 import sys
 import types
 import unittest
@@ -184,6 +185,26 @@ class SettingsTest(unittest.TestCase):
                                     ("repetition_penalty: found 5000, expected 0.001 to 1000$", {"repetition_penalty": 5000})):
                 with self.subTest(fields), self.assertRaisesRegex(VLLMValidationError, "^mkc: " + pattern):
                     settings.check_request(params(**fields))
+
+    def test_sizes_of_a_step_are_lowered_with_what_bounds_them(self):
+        namespace = types.SimpleNamespace
+        modules = {"vllm": types.ModuleType("vllm"), "vllm.config": namespace(CompilationMode=namespace(NONE=0), CUDAGraphMode=namespace(NONE=0))}
+
+        def adapted(tokens, requests, positions):
+            scheduler = namespace(max_num_batched_tokens=tokens, max_num_seqs=requests, enable_chunked_prefill=True)
+            config = namespace(scheduler_config=scheduler, compilation_config=namespace(), parallel_config=namespace(),
+                               model_config=namespace(max_model_len=positions))
+            with unittest.mock.patch.dict(sys.modules, modules), self.assertLogs("vllm.mkc") as log:
+                logging.getLogger("vllm.mkc").warning("adapted")
+                settings.adapt(config)
+            return scheduler.max_num_batched_tokens, scheduler.max_num_seqs, [record.getMessage() for record in log.records[1:]]
+
+        self.assertEqual(adapted(24, 4, 6), (24, 4, []))
+        self.assertEqual(adapted(300, 65, 4096), (256, 64, [
+            "mkc: max_num_batched_tokens: found 300, a step of mkc has at most 256, which are used",
+            "mkc: max_num_seqs: found 65, a step of mkc has at most 64, which are used"]))
+        self.assertEqual(adapted(25, 4, 6), (24, 4, [
+            "mkc: max_num_batched_tokens: found 25, a step has at most max_num_seqs times max_model_len, 24, which are used"]))
 
     def test_another_version_is_refused(self):
         settings.check_version("0.33.1")

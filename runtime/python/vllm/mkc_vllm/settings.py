@@ -82,10 +82,10 @@ def check(config):
     _check_architecture(config.model_config)
 
 
-def _lower(scheduler, name, most):
+def _lower(scheduler, name, most, why="a step of mkc has at most %d"):
     found = getattr(scheduler, name)
     if found > most:
-        _log.warning("mkc: %s: found %d, a step of mkc has at most %d, which are used", name, found, most)
+        _log.warning(f"mkc: %s: found %d, {why}, which are used", name, found, most)
         setattr(scheduler, name, most)
 
 
@@ -95,7 +95,8 @@ def adapt(config):
     scheduler, compilation = config.scheduler_config, config.compilation_config
     _lower(scheduler, "max_num_batched_tokens", MAX_ROWS)
     _lower(scheduler, "max_num_seqs", MAX_REQUESTS)
-    _lower(scheduler, "max_num_batched_tokens", scheduler.max_num_seqs * config.model_config.max_model_len)
+    _lower(scheduler, "max_num_batched_tokens", scheduler.max_num_seqs * config.model_config.max_model_len,
+           "a step has at most max_num_seqs times max_model_len, %d")
     if not scheduler.enable_chunked_prefill and config.model_config.max_model_len > scheduler.max_num_batched_tokens:
         raise Unsupported(f"mkc: enable_chunked_prefill: found False for prompts of up to "
                           f"{config.model_config.max_model_len} tokens, expected True above {MAX_ROWS}")
