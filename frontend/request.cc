@@ -144,6 +144,17 @@ Result<Family> load_family(const Document& config, const ModelOptions& options) 
   return read_family(std::move(document));
 }
 
+// Returns whether given tokens follow the requests and the context silently. The context of a simulated step
+// is no limit. A flag may narrow what a model file says.
+bool follow_others(const ModelOptions& options) {
+  const auto flag_gives = [&](const char* key, const std::optional<int64_t>& value) {
+    return value && !options.places.contains(key);
+  };
+  if (options.step_tokens != 0) return true;
+  return options.places.contains("tokens") &&
+         (flag_gives("requests", options.max_requests) || flag_gives("context", options.context));
+}
+
 Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
   request.max_tokens = options.max_tokens.value_or(std::max(kDefaultTokens, options.step_tokens));
   MKC_TRY_STATUS(
@@ -175,11 +186,16 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
                                {1, max, by_model ? ", the model's maximum" : ""}));
   // A step of one request holds at most `context` tokens. A step has at least one token for each request.
   const int64_t positions = request.max_requests * request.context;
-  if (options.max_tokens)
+  if (options.max_tokens && !follow_others(options))
     MKC_TRY_STATUS(check_setting(
         options, "tokens", "--max-tokens", request.max_tokens,
         {1, positions,
-         fmt::format(", --max-requests {} times --context {}", request.max_requests, request.context)}));
+         fmt::format(", {} times {}",
+                     options.max_requests
+                         ? fmt::format("--max-requests {}", request.max_requests)
+                         : fmt::format("the default of --max-requests, {},", request.max_requests),
+                     options.context ? fmt::format("--context {}", request.context)
+                                     : fmt::format("the default of --context, {}", request.context))}));
   request.max_tokens = std::min(request.max_tokens, positions);
   request.max_requests = std::min(request.max_requests, request.max_tokens);
   MKC_TRY_STATUS(request_scope(request));

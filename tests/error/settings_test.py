@@ -60,15 +60,40 @@ class SettingsTest(Command):
     def test_tokens_beyond_all_requests_of_a_step_are_refused(self):
         few = ("--max-requests", 2, "--context", 3)
         expected = "expected 1 to 6, --max-requests 2 times --context 3\n"
-        for command in (("compile",), ("explain",), ("simulate",), ("run", "--prompt-ids", 1), ("serve",)):
+        for command in (("compile",), ("run", "--prompt-ids", 1), ("serve",)):
             self.refuses(f"--max-tokens: error: found 7, {expected}", *command, FIXTURE, "--max-tokens", 7, *few)
         text = f"checkpoint: {FIXTURE}\nlimits: {{tokens: 7, requests: 2, context: 3}}\n"
         self.refuses_file(f"model.yaml:2:18: error: tokens is 7, {expected}", text)
+        for given, expected in ((("--context", 3), "48, the default of --max-requests, 16, times --context 3\n"),
+                                (("--max-requests", 1), "128, --max-requests 1 times the default of --context, 128\n")):
+            self.refuses(f"--max-tokens: error: found 200, expected 1 to {expected}", "compile", FIXTURE, "--max-tokens", 200, *given)
         # Tokens that nobody asked for follow the requests.
-        for tokens in ((), ("--max-tokens", 6)):
-            code, out, err = self.mkc("compile", FIXTURE, "--emit", "manifest", *tokens, *few)
+        self.assertEqual((self.tokens(FIXTURE, *few), self.tokens(FIXTURE, "--max-tokens", 6, *few)), (6, 6))
+
+    def tokens(self, *arguments):
+        """Returns the tokens of a step that a model is compiled for."""
+        code, out, err = self.mkc("compile", *arguments, "--emit", "manifest")
+        self.assertEqual(code, 0, err)
+        return next(s["hi"] for s in json.loads(out)["symbols"] if s["name"] == "T")
+
+    def test_tokens_of_a_model_file_follow_narrower_flags(self):
+        write = lambda limits: (self.dir / "model.yaml").write_text(f"checkpoint: {FIXTURE}\nlimits: {{{limits}}}\n")
+        write("tokens: 64, requests: 8, context: 32")
+        for flags, tokens in (((), 64), (("--context", 3), 24), (("--max-requests", 1), 32), (("--max-requests", 2, "--context", 3), 6)):
+            self.assertEqual(self.tokens("model.yaml", *flags), tokens, flags)
+        # A flag of tokens is at fault itself.
+        self.refuses("--max-tokens: error: found 30, expected 1 to 24, --max-requests 8 times --context 3\n", "compile", "model.yaml",
+                     "--max-tokens", 30, "--context", 3)
+        write("tokens: 64, context: 3")
+        self.refuses("model.yaml:2:18: error: tokens is 64, expected 1 to 48, the default of --max-requests, 16, times --context 3\n",
+                     "compile", "model.yaml")
+
+    def test_the_context_of_a_simulated_step_is_no_limit_of_its_tokens(self):
+        for command in (("simulate",), ("explain",), ("report", "-o", "page.html")):
+            code, _, err = self.mkc(*command, FIXTURE, "--max-tokens", 7, "--max-requests", 2, "--context", 3)
             self.assertEqual(code, 0, err)
-            self.assertIn({"name": "T", "lo": 1, "hi": 6}, [{k: s[k] for k in ("name", "lo", "hi")} for s in json.loads(out)["symbols"]])
+        self.refuses("--tokens: error: found 7, expected 2 to 6\n", "simulate", FIXTURE, "--max-tokens", 7, "--max-requests", 2,
+                     "--context", 3, "--batch", 2, "--tokens", 7)
 
     def test_a_model_for_endless_contexts_is_compiled_for_those_that_fit(self):
         folder = self.checkpoint(config=lambda c: c.update(max_position_embeddings=2**62))
