@@ -128,33 +128,19 @@ struct AmxQueryTile : QueryPositions<Bf16, kKvTile> {
     }
   }
 
-  // weigh() makes weights of a row's scores, and adds their sum to the partial. The result scales sums of
-  // values. Weights fill whole tiles.
-  MK_INLINE Scales weigh(u32 row) const {
-    const Seen sees = tile.seen_by(a, row);
-    const u32 first = begin / kVector, last = (end + kVector - 1) / kVector;
-    f32x16 greatest_of_lane = f32x16(kNoScore), total_of_lane = f32x16(0);
-    for (u32 i = first; i < last; ++i) {
-      const u32x16 place_in_seen = kLane + (kv_tile.begin + i * kVector - sees.first);
-      const f32x16 score = place_in_seen < sees.count ? memory.scores[row][i] * a.scale : f32x16(kNoScore);
-      greatest_of_lane = greater(score, greatest_of_lane);
-      memory.scores[row][i] = score;
-    }
-    const f32 greatest = greatest_of(greatest_of_lane);
-    for (u32 i = first / 2 * 2; i < (last + 1) / 2 * 2; ++i) {
-      u16x16 halves = u16x16(0);
-      if (i >= first && i < last) {
-        const f32x16 score = memory.scores[row][i];
-        halves = dot_lanes(score == kNoScore ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest));
-        total_of_lane += Stored<Bf16>::widen(halves);
-      }
-      store((uint16_t*)&memory.weights[i / 2][row] + i % 2 * kVector, halves);
-    }
-    AS1 f32* left = a.partial_ml + partial_row(a, block, kv_tile.partial, tile.first + row) * 2;
-    const Merge merge(kv_tile.first ? kNoScore : left[0], greatest);
-    left[1] = merge(kv_tile.first ? 0 : left[1], sum_of(total_of_lane));
-    left[0] = merge.greatest;
-    return {merge.before, merge.more};
+  // put_weights() makes a row's weights of its scores. Weights fill whole tiles.
+  MK_INLINE Scales put_weights(u32 row) const {
+    const auto put = [&](u32 p, u16x16 halves) {
+      store((uint16_t*)&memory.weights[p / kAmxCols][row] + p % kAmxCols, halves);
+    };
+    if (begin % kAmxCols >= kVector) put(begin / kAmxCols * kAmxCols, u16x16(0));
+    const u32 last = (end + kVector - 1) / kVector * kVector;
+    if (last % kAmxCols != 0) put(last, u16x16(0));
+    return weigh(row, (f32*)memory.scores[row], [&](u32 p, const f32x16& mass, f32x16& rounded) {
+      const u16x16 halves = dot_lanes(mass);
+      put(p, halves);
+      rounded = Stored<Bf16>::widen(halves);
+    });
   }
 
   // put_values() lays out columns from `column` on of the values of 32 positions. Positions that no row sees
@@ -225,7 +211,7 @@ struct AmxQueryTile : QueryPositions<Bf16, kKvTile> {
     put_queries();
     put_scores();
     Scales scales[kAmxRows];
-    for (u32 row = 0; row < tile.count; ++row) scales[row] = weigh(row);
+    for (u32 row = 0; row < tile.count; ++row) scales[row] = put_weights(row);
     MK_ROLLED
     for (u32 column = 0; column < a.head_dim; column += kAmxColumnTiles * kVector) add_values(scales, column);
   }

@@ -107,6 +107,36 @@ struct QueryPositions {
     return place[p / kPlacePositions] + seen % kPlacePositions * a.cache.position_stride;
   }
 
+  // weigh() makes weights of a row's scores, 16 positions at a time, and adds their sum to the partial.
+  // put(p, weights, rounded) stores those of positions from p on, and gives them as rounded. The result
+  // scales sums of values.
+  template <class Put>
+  MK_INLINE Scales weigh(u32 row, f32* scores, const Put& put) const {
+    const Seen sees = tile.seen_by(a, row);
+    const f32 scale = a.scale * Cached<C>::kFactor * (kScaled<C> ? a.cache.k_scale[block.head] : 1);
+    f32x16 greatest_of_lane = f32x16(kNoScore), total_of_lane = f32x16(0);
+    const u32 first = begin / kVector * kVector;
+    for (u32 p = first; p < end; p += kVector) {
+      const u32x16 place_in_seen = kLane + (kv_tile.begin + p - sees.first);
+      const f32x16 score = place_in_seen < sees.count ? load<f32x16>(scores + p) * scale : f32x16(kNoScore);
+      greatest_of_lane = greater(score, greatest_of_lane);
+      store(scores + p, score);
+    }
+    const f32 greatest = greatest_of(greatest_of_lane);
+    for (u32 p = first; p < end; p += kVector) {
+      const f32x16 score = load<f32x16>(scores + p);
+      const f32x16 mass = score == kNoScore ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);
+      f32x16 rounded;
+      put(p, mass, rounded);
+      total_of_lane += rounded;
+    }
+    AS1 f32* left = a.partial_ml + partial_row(a, block, kv_tile.partial, tile.first + row) * 2;
+    const Merge merge(kv_tile.first ? kNoScore : left[0], greatest);
+    left[1] = merge(kv_tile.first ? 0 : left[1], sum_of(total_of_lane));
+    left[0] = merge.greatest;
+    return {merge.before, merge.more};
+  }
+
   // leave() adds `count` columns of a row's sum to the partial. The first KV tile of a partial stores them.
   MK_INLINE void leave(u32 row, const Scales& scales, u32 column, f32x16 sum, u32 count) const {
     const f32 scale = Cached<C>::kFactor * (kScaled<C> ? a.cache.v_scale[block.head] : 1);

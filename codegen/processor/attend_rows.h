@@ -118,33 +118,6 @@ struct QueryRows : QueryPositions<C> {
     }
   }
 
-  // weigh() makes weights of a row's scores, and adds their sum to the partial. The result scales sums of
-  // values.
-  MK_INLINE Scales weigh(u32 row) const {
-    const Seen sees = tile.seen_by(a, row);
-    const f32 scale = a.scale * Cached<C>::kFactor * (kScaled<C> ? a.cache.k_scale[block.head] : 1);
-    f32* weights = weight + row * kKvTile;
-    f32x16 greatest_of_lane = f32x16(kNoScore), total_of_lane = f32x16(0);
-    const u32 first = begin / kVector * kVector;
-    for (u32 p = first; p < end; p += kVector) {
-      const u32x16 place_in_seen = kLane + (kv_tile.begin + p - sees.first);
-      const f32x16 score = place_in_seen < sees.count ? load<f32x16>(weights + p) * scale : f32x16(kNoScore);
-      greatest_of_lane = greater(score, greatest_of_lane);
-      store(weights + p, score);
-    }
-    const f32 greatest = greatest_of(greatest_of_lane);
-    for (u32 p = first; p < end; p += kVector) {
-      const f32x16 score = load<f32x16>(weights + p);
-      const f32x16 mass = score == kNoScore ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);
-      total_of_lane += F::put_weights(weights, p, mass);
-    }
-    AS1 f32* left = a.partial_ml + partial_row(a, block, kv_tile.partial, tile.first + row) * 2;
-    const Merge merge(kv_tile.first ? kNoScore : left[0], greatest);
-    left[1] = merge(kv_tile.first ? 0 : left[1], sum_of(total_of_lane));
-    left[0] = merge.greatest;
-    return {merge.before, merge.more};
-  }
-
   // add_values() adds up the weighted values of N vectors of columns from `column` on, or of the last `count`
   // columns where they are fewer. Values in the cache are finite (write_cache()), so a weight of 0 hides them
   // from a row.
@@ -207,7 +180,12 @@ struct QueryRows : QueryPositions<C> {
     put_queries();
     put_scores();
     Scales scales[R];
-    for (u32 row = 0; row < R; ++row) scales[row] = weigh(row);
+    for (u32 row = 0; row < R; ++row) {
+      f32* const weights = weight + row * kKvTile;
+      scales[row] = this->weigh(row, weights, [&](u32 p, const f32x16& mass, f32x16& rounded) {
+        rounded = F::put_weights(weights, p, mass);
+      });
+    }
     add_all_values<kValues / R>(scales, 0);
   }
 };
