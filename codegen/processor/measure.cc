@@ -56,7 +56,7 @@ u64 multiply_add(bool bf16, u64 rounds) {
   MK_ROLLED
   for (u64 i = 0; i < rounds; ++i) {
     MK_UNROLL
-    for (u32 k = 0; k < kSumsAtOnce; ++k) sum[k] = Steps<WeightType::kBf16>::step(sum[k], a, b[0]);
+    for (u32 k = 0; k < kSumsAtOnce; ++k) sum[k] = Steps<WeightType::kBf16>::step(sum[k], a, b);
   }
   keep(sum);
   return rounds * kSumsAtOnce * kVector * 2;
@@ -106,16 +106,15 @@ u64 multiply_many(u32 strips, u32 cols, const char* weights, char* x, f32* sums)
   constexpr u32 kMany = ProcessorLoops::kMany;
   static_assert(kUnpackedBytes <= ProcessorLoops::kUnpackedBytes && kMany > kGroupTokens);
   const Rows<W> rows(x, cols);
-  UnpackedChunk& chunk = *(UnpackedChunk*)(x + (u64)kMany * (cols + 64) * sizeof(f32));
+  UnpackedStrip* const memory = (UnpackedStrip*)(x + (u64)kMany * (cols + 64) * sizeof(f32));
   const u64 strip_bytes = packed_shape(kStripRows, cols, W::type).strip_bytes;
-  const UnpackedProduct<W> product{chunk, rows, kMany, strip_bytes, 0, kKSlices};
-  for (u32 strip = 0; strip < strips; ++strip)
-    product.run(
-        weights + strip * strip_bytes,
-        [&](const f32x16* of) {
-          for (u32 i = 0; i < kMany; ++i) store(sums + (strip * kMany + i) * kStripRows, of[i]);
-        },
-        [](u32, u32, f32x16) {});
+  const UnpackedProduct<W> product{memory, rows, kMany, strip_bytes, 0, kKSlices};
+  product(
+      weights, 0, strips,
+      [&](u32 strip, u32, u32, const f32x16* of) {
+        for (u32 i = 0; i < kMany; ++i) store(sums + (strip * kMany + i) * kStripRows, of[i]);
+      },
+      [](u32, u32, u32, f32x16) {});
   return (u64)strips * kStripRows * cols * kMany;
 }
 

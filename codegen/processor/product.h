@@ -111,7 +111,7 @@ MK_INLINE void add_steps(const char* weights, u64 strip_bytes, const typename St
         MK_UNROLL
         for (u32 t = 0; t < Tokens; ++t) {
           auto& to = sums.of[part % sums.partials][s][t];
-          to = S::step(to, w, x[(u64)t * stride + i * S::parts + part]);
+          to = S::step(to, w, typename S::Weights(x[(u64)t * stride + i * S::parts + part]));
         }
       }
       if constexpr (Strips > 1) end_strip(sums.of[0][s][0]);

@@ -13,17 +13,27 @@ namespace mk {
 // kChunkAheadBytes lie between the end of a chunk and what is prefetched while the chunk is multiplied.
 constexpr u32 kChunkAheadBytes = 1024;
 
-// UnpackedChunk is the memory of a worker for one strip. Passes may have more tokens than there are, so sums
+// kPassStrips go through a pass of tokens together, and share each value that is loaded of a token. Through
+// one strip, each multiply-add loads a value. Intel's processors load no more values than they multiply:
+// those without BF16, or with AMX.
+#if defined __AVX512F__ && (!defined __AVX512BF16__ || defined __AMX_BF16__)
+constexpr u32 kPassStrips = 2;
+#else
+constexpr u32 kPassStrips = 1;
+#endif
+
+// UnpackedStrip is the memory of a worker for one strip. Passes may have more tokens than there are, so sums
 // have room for them.
-struct alignas(64) UnpackedChunk {
+struct alignas(64) UnpackedStrip {
   char weights[kChunkCols * kStripRows * sizeof(f32)];
   StripGroup groups[kChunkCols / kStripRows];  // groups have 16 columns or more
   f32x16 sums[kMaxTokens + kSpareRows];        // of a K slice, by token
   f32x16 totals[kMaxTokens + kSpareRows];
 };
-static_assert(sizeof(UnpackedChunk) <= kUnpackedBytes);
-MK_INLINE UnpackedChunk& chunk_of(const Worker& w) {
-  return *(UnpackedChunk*)plain(w.shared + kUnpackedOffset);
+static_assert(kPassStrips * sizeof(UnpackedStrip) <= kUnpackedBytes);
+// unpacked_strips() is the memory of kPassStrips strips.
+MK_INLINE UnpackedStrip* unpacked_strips(const Worker& w) {
+  return (UnpackedStrip*)plain(w.shared + kUnpackedOffset);
 }
 
 // unpack() unpacks `cols` columns of a strip, which begin at `from`, to `weights` and `groups`. The result is
@@ -59,142 +69,201 @@ MK_INLINE const char* unpack(char* weights, StripGroup* groups, const char* from
   return from;
 }
 
-// Ahead is what a pass prefetches: `stride` bytes for each Weights that it multiplies.
-struct Ahead {
-  const char* from;
-  u32 stride;
-};
-
-// ChunkColumns is `cols` columns of a strip, from `col` of a K slice on. `first` and `last` are said of the
-// chunks of the K slice. The last chunk leaves the slice's sums in `totals`: alone, or added to what is
-// there.
-template <class W>
+// ChunkColumns is `cols` columns of `Strips` strips, from `col` of a K slice on. `first` and `last` are said
+// of the chunks of the K slice. The last chunk leaves the slice's sums in `totals`: alone, or added to what
+// is there. A pass prefetches a line at each of `ahead`, and goes on by `stride` bytes for each Weights that
+// it multiplies.
+template <class W, u32 Strips>
 struct ChunkColumns {
-  UnpackedChunk& chunk;
-  const char* weights;  // the columns as Weights
+  UnpackedStrip* strips;
+  const char* weights[Strips];  // the columns as Weights
   u32 k_slice, col, cols;
   bool first, last, alone;
-  f32x16 row_scales;
-  typename Steps<W::type>::Seen seen;
+  f32x16 row_scales[Strips];
+  typename Steps<W::type>::Seen seen[Strips];
+  const char* ahead[Strips];
+  u32 stride;
 
-  MK_INLINE f32x16 sum_before(u32 token) const { return first ? all_lanes(0) : chunk.sums[token]; }
-  MK_INLINE void leave(u32 token, f32x16 sum) const {
+  MK_INLINE f32x16 sum_before(u32 s, u32 token) const { return first ? all_lanes(0) : strips[s].sums[token]; }
+  MK_INLINE void leave(u32 s, u32 token, f32x16 sum) const {
     if (!last) {
-      chunk.sums[token] = sum;
+      strips[s].sums[token] = sum;
       return;
     }
-    if constexpr (W::scaled) sum = fma(sum, row_scales, all_lanes(0));
-    sum = Steps<W::type>::with_nans(sum, seen);
-    chunk.totals[token] = (alone ? all_lanes(0) : chunk.totals[token]) + sum;
+    if constexpr (W::scaled) sum = fma(sum, row_scales[s], all_lanes(0));
+    sum = Steps<W::type>::with_nans(sum, seen[s]);
+    f32x16& total = strips[s].totals[token];
+    total = (alone ? all_lanes(0) : total) + sum;
   }
 };
 
-// add_chunk() adds the products of a chunk with `Tokens` tokens to their sums.
-template <class W, u32 Tokens>
-MK_INLINE void add_chunk(const ChunkColumns<W>& c, const Rows<W>& rows, u32 token, const Ahead& ahead) {
+// step_strips() adds the products of the strips' weights with a value of a token to the sums that of(strip)
+// gives. Several strips share the value's register.
+template <class S, u32 Strips, class Of>
+MK_INLINE void step_strips(const typename S::Weights (&w)[Strips], typename S::X x, const Of& of) {
+  typename S::Weights lanes(x);
+#ifdef __AVX512F__
+  if constexpr (Strips > 1) in_register(lanes);
+#endif
+  MK_UNROLL
+  for (u32 s = 0; s < Strips; ++s) of(s) = S::step(of(s), w[s], lanes);
+#ifdef __AVX512F__
+  if constexpr (Strips > 1) still_used(lanes);
+#endif
+}
+
+// add_parts() adds the products of every partial_sums-th of `parts` parts to partial sum p. The parts begin
+// at `begin` in the chunk. `x` are those of the first token.
+template <class W, u32 Strips, u32 Tokens>
+MK_INLINE void add_parts(const ChunkColumns<W, Strips>& c, const typename Steps<W::type>::X* x, u32 begin,
+                         u32 p, u32 parts, typename Steps<W::type>::GroupSum (&to)[Strips][Tokens]) {
   typedef Steps<W::type> S;
   typedef typename S::Weights Weights;
-  constexpr u32 kStride = Rows<W>::kChunkWords;
-  const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
-  const typename S::X* x = rows.of_pass(token, Tokens, c.k_slice) + c.col / kChunkCols * Tokens * kStride;
-  const u32 group = W::grouped ? parts_of(W::row.group_cols) : parts_of(c.cols);
-  // add() adds the parts of partial sum p, from the part `begin` on. Registers have sums of one.
-  constexpr u32 kPartialSums = S::partial_sums;
-  const auto add = [&](u32 begin, u32 p, typename S::GroupSum(&to)[Tokens]) {
-    const u32 count = group / kPartialSums;
-    const char* weights = c.weights + (u64)(begin + p) * sizeof(Weights);
-    const typename S::X* at = x + begin + p;
-    const char* prefetched = ahead.from + (u64)begin * ahead.stride;
-    _Pragma("clang loop unroll_count(2)") for (u32 n = 0; n < count; ++n) {
-      if (p == 0 && n * kPartialSums % 2 == 0)
-        prefetch_line(prefetched + (u64)n * kPartialSums * ahead.stride);
-      const Weights w = load<Weights>(weights + (u64)n * kPartialSums * sizeof(Weights));
-      MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) to[t] = S::step(to[t], w, at[t * kStride + n * kPartialSums]);
-    }
-  };
-  f32x16 sum[Tokens];
+  constexpr u64 kStep = S::partial_sums;
+  const u64 count = parts / kStep, stride = c.stride;
+  const typename S::X* at = x + begin + p;
+  const char *weights[Strips], *ahead[Strips];
   MK_UNROLL
-  for (u32 t = 0; t < Tokens; ++t) sum[t] = c.sum_before(token + t);
+  for (u32 s = 0; s < Strips; ++s) {
+    weights[s] = c.weights[s] + (u64)(begin + p) * sizeof(Weights);
+    ahead[s] = c.ahead[s] + begin * stride;
+  }
+  _Pragma("clang loop unroll_count(2)") for (u64 n = 0; n < count; ++n) {
+    Weights w[Strips];
+    MK_UNROLL
+    for (u32 s = 0; s < Strips; ++s) {
+      if (p == 0 && n * kStep % 2 == 0) prefetch_line(ahead[s] + n * kStep * stride);
+      w[s] = load<Weights>(weights[s] + n * kStep * sizeof(Weights));
+    }
+    MK_UNROLL
+    for (u64 t = 0; t < Tokens; ++t)
+      step_strips<S>(w, at[t * Rows<W>::kChunkWords + n * kStep], [&](u32 s) -> auto& { return to[s][t]; });
+  }
+}
+
+// add_chunk() adds the products of a chunk with `Tokens` tokens to their sums. Registers have those of one
+// partial sum.
+template <class W, u32 Strips, u32 Tokens>
+MK_INLINE void add_chunk(const ChunkColumns<W, Strips>& c, const Rows<W>& rows, u32 token) {
+  typedef Steps<W::type> S;
+  constexpr u32 kPartialSums = S::partial_sums, kSums = Strips * Tokens;
+  const auto parts_of = [](u32 columns) { return columns / S::cols * S::parts; };
+  const typename S::X* x =
+      rows.of_pass(token, Tokens, c.k_slice) + c.col / kChunkCols * Tokens * Rows<W>::kChunkWords;
+  const u32 parts = parts_of(c.cols);
+  f32x16 sum[Strips][Tokens];
+  MK_UNROLL
+  for (u32 i = 0; i < kSums; ++i) sum[i / Tokens][i % Tokens] = c.sum_before(i / Tokens, token + i % Tokens);
   if constexpr (!W::grouped) {
-    add(0, 0, sum);
+    add_parts<W, Strips, Tokens>(c, x, 0, 0, parts, sum);
     MK_UNROLL
     for (u32 p = 1; p < kPartialSums; ++p) {
-      typename S::GroupSum more[Tokens] = {};
-      add(0, p, more);
+      typename S::GroupSum more[Strips][Tokens] = {};
+      add_parts<W, Strips, Tokens>(c, x, 0, p, parts, more);
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) sum[t] += more[t];
+      for (u32 i = 0; i < kSums; ++i) sum[i / Tokens][i % Tokens] += more[i / Tokens][i % Tokens];
     }
   } else {
-    for (u32 begin = 0, i = 0; begin < parts_of(c.cols); begin += group, ++i) {
-      const u32 number = (c.k_slice * (rows.padded / kKSlices) + c.col) / W::row.group_cols + i;
-      const typename S::Group& with = c.chunk.groups[i];
+    constexpr u32 kGroup = parts_of(W::row.group_cols);
+    for (u32 begin = 0, g = 0; begin < parts; begin += kGroup, ++g) {
+      const u32 number = (c.k_slice * (rows.padded / kKSlices) + c.col) / W::row.group_cols + g;
       for (u32 p = 0; p < kPartialSums; ++p) {
-        typename S::GroupSum of[Tokens] = {};
-        if (p == 0) {
-          MK_UNROLL
-          for (u32 t = 0; t < Tokens; ++t) of[t] = S::start(with, rows.group(token, Tokens, t, number));
-        }
-        add(begin, p, of);
+        typename S::GroupSum of[Strips][Tokens] = {};
         MK_UNROLL
-        for (u32 t = 0; t < Tokens; ++t)
-          sum[t] = S::add_group(sum[t], of[t], with, rows.group(token, Tokens, t, number));
+        for (u32 i = 0; p == 0 && i < kSums; ++i) {
+          const u32 s = i / Tokens, t = i % Tokens;
+          of[s][t] = S::start(c.strips[s].groups[g], rows.group(token, Tokens, t, number));
+        }
+        add_parts<W, Strips, Tokens>(c, x, begin, p, kGroup, of);
+        MK_UNROLL
+        for (u32 i = 0; i < kSums; ++i) {
+          const u32 s = i / Tokens, t = i % Tokens;
+          sum[s][t] =
+              S::add_group(sum[s][t], of[s][t], c.strips[s].groups[g], rows.group(token, Tokens, t, number));
+        }
       }
     }
   }
   MK_UNROLL
-  for (u32 t = 0; t < Tokens; ++t) c.leave(token + t, sum[t]);
+  for (u32 i = 0; i < kSums; ++i) c.leave(i / Tokens, token + i % Tokens, sum[i / Tokens][i % Tokens]);
 }
 
 // UnpackedProduct is a product of strips with the tokens of `rows`, over K slices [from, to).
 template <class W>
 struct UnpackedProduct {
-  UnpackedChunk& chunk;
+  UnpackedStrip* memory;  // of kPassStrips strips
   const Rows<W>& rows;
   u32 tokens;
   u64 strip_bytes;
   u32 from, to;
 
-  // add_k_slice() adds the sums of a K slice of one strip, which begins at `strip`, to chunk.totals. `alone`
-  // leaves them there alone.
-  __attribute__((noinline)) void add_k_slice(const char* strip, u32 k_slice, bool alone) const {
+  // add_k_slice() adds the sums of a K slice of strips to their totals. The first strip begins at `strips`.
+  // `alone` leaves the sums there alone.
+  template <u32 Strips>
+  __attribute__((noinline)) void add_k_slice(const char* strips, u32 k_slice, bool alone) const {
     typedef Steps<W::type> S;
     const u32 cols = rows.padded / kKSlices, passes = passes_of(tokens);
-    ChunkColumns<W> c{chunk, nullptr, k_slice, 0, 0, false, false, alone, {}, {}};
-    if constexpr (W::scaled) c.row_scales = row_scales<W>(strip, strip_bytes);
-    const char* weights = strip + k_slice * tile_bytes(W::row, cols);
+    ChunkColumns<W, Strips> c{};
+    c.strips = memory, c.k_slice = k_slice, c.alone = alone;
+    const char* packed[Strips];
+    for (u32 s = 0; s < Strips; ++s) {
+      const char* const strip = strips + s * strip_bytes;
+      if constexpr (W::scaled) c.row_scales[s] = row_scales<W>(strip, strip_bytes);
+      packed[s] = strip + k_slice * tile_bytes(W::row, cols);
+    }
     for (u32 col = 0; col < cols; col += kChunkCols) {
       c.col = col, c.cols = min(kChunkCols, cols - col);
       c.first = col == 0, c.last = col + c.cols == cols;
-      const char* const next = S::as_packed ? weights + c.cols / S::cols * S::bytes
-                                            : unpack<W>(chunk.weights, chunk.groups, weights, c.cols, c.seen);
-      c.weights = S::as_packed ? weights : chunk.weights;
-      const u32 bytes = (u32)(next - weights), pass_bytes = (bytes + passes - 1) / passes,
-                parts = c.cols / S::cols * S::parts;
-      Ahead ahead{next + kChunkAheadBytes, (pass_bytes + parts - 1) / parts};
-      weights = next;
+      u32 pass_bytes = 0;
+      for (u32 s = 0; s < Strips; ++s) {
+        UnpackedStrip& to = memory[s];
+        const char* const next = S::as_packed
+                                     ? packed[s] + c.cols / S::cols * S::bytes
+                                     : unpack<W>(to.weights, to.groups, packed[s], c.cols, c.seen[s]);
+        c.weights[s] = S::as_packed ? packed[s] : to.weights;
+        c.ahead[s] = next + kChunkAheadBytes;
+        pass_bytes = ((u32)(next - packed[s]) + passes - 1) / passes;
+        packed[s] = next;
+      }
+      const u32 parts = c.cols / S::cols * S::parts;
+      c.stride = (pass_bytes + parts - 1) / parts;
       each_pass(tokens, [&](u32 token, u32 size) {
         if (size == kFullPass)
-          add_chunk<W, kFullPass>(c, rows, token, ahead);
+          add_chunk<W, Strips, kFullPass>(c, rows, token);
         else
-          add_chunk<W, kSmallPass>(c, rows, token, ahead);
-        ahead.from += pass_bytes;
+          add_chunk<W, Strips, kSmallPass>(c, rows, token);
+        for (u32 s = 0; s < Strips; ++s) c.ahead[s] += pass_bytes;
       });
     }
   }
-  // run() calls store(sums), with the sums of all tokens, or store_slice(k_slice, token, sums), for one
-  // strip, which begins at `strip`.
-  template <class Store, class StoreSlice>
-  MK_INLINE void run(const char* strip, const Store& store, const StoreSlice& store_slice) const {
+  // run() multiplies strips from `strip` on with all tokens.
+  template <u32 Strips, class Store, class StoreSlice>
+  MK_INLINE void run(const char* weights, u32 strip, const Store& store,
+                     const StoreSlice& store_slice) const {
     const bool all = from == 0 && to == kKSlices;
     for (u32 k_slice = from; k_slice < to; ++k_slice) {
-      add_k_slice(strip, k_slice, !all || k_slice == 0);
+      add_k_slice<Strips>(weights + strip * strip_bytes, k_slice, !all || k_slice == 0);
       if (all) continue;
       MK_ROLLED
-      for (u32 t = 0; t < tokens; ++t) store_slice(k_slice, t, chunk.totals[t]);
+      for (u32 i = 0; i < Strips * tokens; ++i)
+        store_slice(strip + i / tokens, k_slice, i % tokens, memory[i / tokens].totals[i % tokens]);
     }
     if (!all) return;
-    store(chunk.totals);
+    MK_ROLLED
+    for (u32 s = 0; s < Strips; ++s) store(strip + s, 0, tokens, memory[s].totals);
+  }
+  // operator() multiplies strips [strip, end) of `weights` with all tokens. store(strip, 0, tokens, sums)
+  // gets the sums of a strip, or store_slice(strip, k_slice, token, sums) those of single K slices.
+  template <class Store, class StoreSlice>
+  MK_INLINE void operator()(const char* weights, u32 strip, u32 end, const Store& store,
+                            const StoreSlice& store_slice) const {
+    MK_ROLLED
+    for (; strip + kPassStrips <= end; strip += kPassStrips)
+      run<kPassStrips>(weights, strip, store, store_slice);
+    if constexpr (kPassStrips > 1) {
+      MK_ROLLED
+      for (; strip < end; ++strip) run<1>(weights, strip, store, store_slice);
+    }
   }
 };
 
@@ -203,14 +272,9 @@ template <class W, class Store, class StoreSlice>
 MK_INLINE void multiply_all(const Worker& w, const Product<W>& product, u32 strip, u32 end,
                             const Store& store, const StoreSlice& store_slice) {
   if (product.a.tokens <= kPackedTokens) return product(strip, end, store, store_slice);
-  const UnpackedProduct<W> unpacked{chunk_of(w),         product.rows, product.a.tokens,
+  const UnpackedProduct<W> unpacked{unpacked_strips(w),  product.rows, product.a.tokens,
                                     product.strip_bytes, product.from, product.to};
-  MK_ROLLED
-  for (; strip < end; ++strip)
-    unpacked.run(
-        product.weights + strip * product.strip_bytes,
-        [&](const f32x16* sums) { store(strip, 0, product.a.tokens, sums); },
-        [&](u32 k_slice, u32 token, f32x16 sums) { store_slice(strip, k_slice, token, sums); });
+  unpacked(product.weights, strip, end, store, store_slice);
 }
 
 }  // namespace mk

@@ -64,6 +64,21 @@ MK_INLINE void store(void* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+#ifdef __AVX512F__
+// in_register() has the compiler load v here, once. It otherwise loads values of many steps ahead, and keeps
+// sums in memory to make room for them. still_used() keeps it from adding a sum to the register of v.
+template <class V>
+MK_INLINE void in_register(V& v) {
+  __m512i bits = (__m512i)v;
+  __asm__("" : "+v"(bits));
+  v = (V)bits;
+}
+template <class V>
+MK_INLINE void still_used(V v) {
+  __asm__ volatile("" ::"v"((__m512i)v));
+}
+#endif
+
 // prefetch_line() prefetches a line to L2. More lines can be on their way to L2 than to L1.
 MK_INLINE void prefetch_line(const char* line) {
   __builtin_prefetch(line, 0, 2);

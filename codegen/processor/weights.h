@@ -14,7 +14,8 @@ struct StripGroup {
 struct NoGroup {};
 
 // Steps<Type> is how weights of a format are multiplied, one step of `cols` columns at a time, in `parts`. A
-// part takes one X of a row. load() gives a part of a step's weights, and step() adds their products with X.
+// part takes one X of a row. load() gives a part of a step's weights, and step() adds their products with X,
+// which all lanes have.
 // put() stores 16 columns of a row as X. group() reads what follows the columns of a group.
 // `scale` is what all weights are multiplied with, so that the scales of rows or groups take its place. see()
 // notes a step's codes, and with_nans() makes the sums of rows NaN where some code was.
@@ -53,7 +54,7 @@ struct PlainSteps {
 struct F32Steps : PlainSteps {
   typedef f32 X;
   typedef f32x16 Weights;
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
+  MK_INLINE static f32x16 step(f32x16 sum, Weights w, Weights x) { return fma(w, x, sum); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, values); }
 };
 
@@ -121,14 +122,13 @@ struct IntegerSteps : PlainSteps {
   };
   static constexpr u32 row_group_words = sizeof(RowGroup) / sizeof(X);
   static constexpr bool exact = true;
-  MK_INLINE static i32x16 step(i32x16 sum, Weights w, X x) {
+  MK_INLINE static i32x16 step(i32x16 sum, Weights w, Weights x) {
 #ifdef __AVX512VNNI__
-    return (i32x16)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)w, (__m512i)u32x16(x));
+    return (i32x16)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)w, (__m512i)x);
 #else
-    const __m256i pair = _mm256_set1_epi32((int)x);
     i32x16 products;
-    products.lo = (i32x8)_mm256_madd_epi16((__m256i)w.lo, pair);
-    products.hi = (i32x8)_mm256_madd_epi16((__m256i)w.hi, pair);
+    products.lo = (i32x8)_mm256_madd_epi16((__m256i)w.lo, (__m256i)x.lo);
+    products.hi = (i32x8)_mm256_madd_epi16((__m256i)w.hi, (__m256i)x.hi);
     return sum + products;
 #endif
   }
@@ -241,7 +241,7 @@ struct Bf16Steps : PlainSteps {
 #ifdef __AMX_BF16__
   static constexpr bool amx = true;
 #endif
-  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return add_dots(sum, w, u32x16(x)); }
+  MK_INLINE static f32x16 step(f32x16 sum, Weights w, Weights x) { return add_dots(sum, w, x); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, dot_lanes(values)); }
 };
 template <>
