@@ -144,15 +144,22 @@ Result<Family> load_family(const Document& config, const ModelOptions& options) 
   return read_family(std::move(document));
 }
 
+// Returns whether the command line gives a setting. The value of a model file has a place.
+bool flag_gives(const ModelOptions& options, const char* key, const std::optional<int64_t>& value) {
+  return value && !options.places.contains(key);
+}
+
 // Returns whether given tokens follow the requests and the context silently. The context of a simulated step
 // is no limit. A flag may narrow what a model file says.
-bool follow_others(const ModelOptions& options) {
-  const auto flag_gives = [&](const char* key, const std::optional<int64_t>& value) {
-    return value && !options.places.contains(key);
-  };
+bool tokens_follow(const ModelOptions& options) {
   if (options.step_tokens != 0) return true;
-  return options.places.contains("tokens") &&
-         (flag_gives("requests", options.max_requests) || flag_gives("context", options.context));
+  return options.places.contains("tokens") && (flag_gives(options, "requests", options.max_requests) ||
+                                               flag_gives(options, "context", options.context));
+}
+
+// Returns whether given requests follow the tokens silently. A flag may narrow what a model file says.
+bool requests_follow(const ModelOptions& options) {
+  return options.places.contains("requests") && flag_gives(options, "tokens", options.max_tokens);
 }
 
 Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
@@ -163,9 +170,10 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
       std::max(std::min(kDefaultRequests, request.max_tokens), options.step_requests));
   MKC_TRY_STATUS(
       check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxStepRequests, ""}));
-  if (options.max_requests)
+  if (options.max_requests && !requests_follow(options))
     MKC_TRY_STATUS(check_setting(options, "requests", "--max-requests", request.max_requests,
                                  {1, request.max_tokens, ", the tokens of a step (--max-tokens)"}));
+  request.max_requests = std::min(request.max_requests, request.max_tokens);
   MKC_TRY(scope, bind_params(request.family, request.config));
   const Formula& max_context = request.family.max_context;
   MKC_TRY(made_for, evaluate_int(max_context, scope));
@@ -186,7 +194,7 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
                                {1, max, by_model ? ", the model's maximum" : ""}));
   // A step of one request holds at most `context` tokens. A step has at least one token for each request.
   const int64_t positions = request.max_requests * request.context;
-  if (options.max_tokens && !follow_others(options))
+  if (options.max_tokens && !tokens_follow(options))
     MKC_TRY_STATUS(check_setting(
         options, "tokens", "--max-tokens", request.max_tokens,
         {1, positions,

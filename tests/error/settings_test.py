@@ -70,11 +70,15 @@ class SettingsTest(Command):
         # Tokens that nobody asked for follow the requests.
         self.assertEqual((self.tokens(FIXTURE, *few), self.tokens(FIXTURE, "--max-tokens", 6, *few)), (6, 6))
 
-    def tokens(self, *arguments):
-        """Returns the tokens of a step that a model is compiled for."""
+    def symbol(self, name, *arguments):
+        """Returns the upper bound of a symbol that a model is compiled for."""
         code, out, err = self.mkc("compile", *arguments, "--emit", "manifest")
         self.assertEqual(code, 0, err)
-        return next(s["hi"] for s in json.loads(out)["symbols"] if s["name"] == "T")
+        return next(s["hi"] for s in json.loads(out)["symbols"] if s["name"] == name)
+
+    def tokens(self, *arguments):
+        """Returns the tokens of a step that a model is compiled for."""
+        return self.symbol("T", *arguments)
 
     def test_tokens_of_a_model_file_follow_narrower_flags(self):
         write = lambda limits: (self.dir / "model.yaml").write_text(f"checkpoint: {FIXTURE}\nlimits: {{{limits}}}\n")
@@ -87,6 +91,19 @@ class SettingsTest(Command):
         write("tokens: 64, context: 3")
         self.refuses("model.yaml:2:18: error: tokens is 64, expected 1 to 48, the default of --max-requests, 16, times --context 3\n",
                      "compile", "model.yaml")
+
+    def test_requests_of_a_model_file_follow_a_narrower_flag(self):
+        write = lambda limits: (self.dir / "model.yaml").write_text(f"checkpoint: {FIXTURE}\nlimits: {{{limits}}}\n")
+        for limits in ("requests: 8, context: 32", "tokens: 64, requests: 8, context: 32"):
+            write(limits)
+            for flags, bounds in (((), (64, 8)), (("--max-tokens", 8), (8, 8)), (("--max-tokens", 4), (4, 4)),
+                                  (("--max-tokens", 4, "--context", 1), (4, 4))):
+                self.assertEqual((self.tokens("model.yaml", *flags), self.symbol("B", "model.yaml", *flags)), bounds, (limits, flags))
+        # A flag of requests is at fault itself, and so is a file that contradicts itself.
+        expected = "expected 1 to 4, the tokens of a step (--max-tokens)\n"
+        self.refuses(f"--max-requests: error: found 5, {expected}", "compile", "model.yaml", "--max-tokens", 4, "--max-requests", 5)
+        write("requests: 8, tokens: 4")
+        self.refuses(f"model.yaml:2:20: error: requests is 8, {expected}", "compile", "model.yaml", "--context", 3)
 
     def test_the_context_of_a_simulated_step_is_no_limit_of_its_tokens(self):
         for command in (("simulate",), ("explain",), ("report", "-o", "page.html")):
