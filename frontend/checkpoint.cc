@@ -79,6 +79,7 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
   Checkpoint checkpoint;
   checkpoint.tensors_ = tensors;
   checkpoint.directory_ = directory;
+  checkpoint.config_ = scope.config;
   checkpoint.default_note_ = default_note(family, *scope.config);
   checkpoint.used_.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -90,11 +91,12 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
   }
   MKC_TRY(quantized, read_quantization(*scope.config, directory));
   checkpoint.quantized_ = quantized;
-  if (tensors.empty() && quantized) {
-    if (config_value(*scope.config, "quantization_config").is(Node::Kind::kNull))
-      return error_at({directory},
-                      "hf_quant_config.json without a checkpoint does not say which weights are "
-                      "quantized, expected model.safetensors beside it");
+  if (tensors.empty() && quantized &&
+      config_value(*scope.config, "quantization_config").is(Node::Kind::kNull))
+    return error_at({directory},
+                    "hf_quant_config.json without a checkpoint does not say which weights are "
+                    "quantized, expected model.safetensors beside it");
+  if (quantized && (tensors.empty() || quantized->mixed_zeros)) {
     MKC_TRY(planned, read_planned_formats(*scope.config));
     checkpoint.planned_ = std::move(planned);
   }
@@ -157,6 +159,16 @@ void Checkpoint::mark_used(const std::string& name) {
   if (const auto found = by_name_.find(name); found != by_name_.end()) used_[found->second] = true;
 }
 
+Result<Quantization> Checkpoint::quantization_of(const std::string& name) const {
+  Quantization asked = *quantized_;
+  if (!asked.mixed_zeros) return asked;
+  MKC_TRY(rule, find_rule(*planned_, *config_, name));
+  if (!rule || rule->bits == 0) return asked;
+  asked.symmetric = !rule->zeros;
+  asked.asymmetric = rule->zeros;
+  return asked;
+}
+
 Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
                                                         const std::vector<int64_t>& shape, int64_t stack) {
   const mkrt::FindTensor find_header = [&](const std::string& tensor) -> std::optional<mkrt::TensorHeader> {
@@ -165,14 +177,15 @@ Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
     const CheckpointTensor& t = tensors_[found->second];
     return mkrt::TensorHeader{t.name, stored_type(t), t.file, t.shape};
   };
+  MKC_TRY(asked, quantization_of(name));
   MKC_TRY(stored, mkrt::find_stored_matrix(find_header, name, static_cast<uint64_t>(shape[0]),
-                                           static_cast<uint64_t>(shape[1]), quantized_->symmetric));
+                                           static_cast<uint64_t>(shape[1]), asked.symmetric));
   if (!stored) return std::optional<DType>();
   const CheckpointTensor& codes = *find(stored->codes);
   if (mkrt::find_view(name) && codes.shape[0] != stack)
     return error_at({codes.file}, fmt::format("tensor \"{}\" has shape [{}], expected {} experts", codes.name,
                                               fmt::join(codes.shape, ", "), stack));
-  const std::string missing = missing_beside(*quantized_, *stored, name, shape[1]);
+  const std::string missing = missing_beside(asked, *stored, name, shape[1]);
   if (!missing.empty()) return error_at({codes.file}, missing);
   for (const std::string& tensor :
        {stored->codes, stored->scales, stored->factor, stored->zeros, stored->column_group})
@@ -183,7 +196,7 @@ Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
 
 Result<std::optional<DType>> Checkpoint::planned_dtype(const std::string& name, int64_t cols,
                                                        const Scope& scope) const {
-  if (!planned_) return std::optional<DType>();
+  if (!planned_ || !tensors_.empty()) return std::optional<DType>();
   return mkc::planned_dtype(*planned_, *scope.config, name, static_cast<uint64_t>(cols));
 }
 

@@ -31,8 +31,8 @@ Result<bool> is_ignored(const IgnoreDecl& ignore, const Scope& scope);
 class Checkpoint {
  public:
   // Returns a checkpoint of which no tensor is taken yet. `directory` names the checkpoint in errors. The
-  // checkpoint refers to `tensors`. Errors: a name given twice, a dtype in the config that no weight can
-  // have.
+  // checkpoint refers to `tensors` and the scope's config. Errors: a name given twice, a dtype in the config
+  // that no weight can have.
   //
   // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
   // config's dtype. planned_dtype() says which of them are quantized.
@@ -71,6 +71,8 @@ class Checkpoint {
   // Takes the tensors of a quantized matrix and returns its dtype, or nothing where the matrix is plain.
   Result<std::optional<DType>> take_quantized(const std::string& name, const std::vector<int64_t>& shape,
                                               int64_t stack);
+  // Returns what the config says of a matrix.
+  Result<Quantization> quantization_of(const std::string& name) const;
   // Returns the tensor that a name or a view names, or null.
   const CheckpointTensor* find(const std::string& name) const;
   void mark_used(const std::string& name);
@@ -85,7 +87,8 @@ class Checkpoint {
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
   std::optional<Quantization> quantized_;  // nothing: the config says nothing of quantized weights
-  std::optional<PlannedFormats> planned_;  // of a config alone
+  std::optional<PlannedFormats> planned_;  // of a config alone, or of one whose zero points differ by module
+  const Document* config_ = nullptr;
   std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };
 

@@ -72,12 +72,17 @@ Result<bool> matches(const ModulePattern& pattern, const std::string& module) {
   return !spans.empty();
 }
 
+Result<bool> matches(const Document& config, const ModulePattern& pattern, const std::string& module) {
+  Result<bool> found = matches(pattern, module);
+  if (!found.ok()) return config.error(pattern.place, found.error().message);
+  return found;
+}
+
 Result<bool> matches_any(const Document& config, const std::vector<ModulePattern>& patterns,
                          const std::string& module) {
   for (const ModulePattern& pattern : patterns) {
-    const Result<bool> found = matches(pattern, module);
-    if (!found.ok()) return config.error(pattern.place, found.error().message);
-    if (found.value()) return true;
+    MKC_TRY(found, matches(config, pattern, module));
+    if (found) return true;
   }
   return false;
 }

@@ -28,6 +28,9 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
 // use.
 Result<bool> matches(const ModulePattern& pattern, const std::string& module);
 
+// Tells the same of a pattern of the config, whose list is the place of the error.
+Result<bool> matches(const Document& config, const ModulePattern& pattern, const std::string& module);
+
 // Tells whether one of the patterns names the module. Errors: those of matches().
 Result<bool> matches_any(const Document& config, const std::vector<ModulePattern>& patterns,
                          const std::string& module);

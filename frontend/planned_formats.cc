@@ -12,6 +12,7 @@ namespace mkc {
 namespace {
 
 constexpr const char* kSection = "quantization_config";
+constexpr const char* kAllModules = "Linear";  // the class of all modules that have products
 // Methods but for compressed-tensors leave the head and routers as they are, whether the config says so or
 // not (transformers 5.23, quantizers/).
 constexpr const char* kLeftOut[] = {"lm_head", "gate"};
@@ -39,11 +40,10 @@ Status set_integers(const Document& config, FormatRule& rule, const Node& bits, 
 Result<FormatRule> read_group(const Document& config, const std::string& group, const Node& format) {
   FormatRule rule;
   const Node targets = value_of(config, group + ".targets");
-  rule.all = std::ranges::count(targets.items, string_node("Linear")) > 0;
-  if (!rule.all) {
-    MKC_TRY(modules, read_patterns(config, targets));
-    rule.modules = std::move(modules);
-  }
+  rule.all = std::ranges::count(targets.items, string_node(kAllModules)) > 0;
+  MKC_TRY(modules, read_patterns(config, targets));
+  std::erase_if(modules, [](const ModulePattern& pattern) { return pattern.name == kAllModules; });
+  rule.modules = std::move(modules);
   rule.place = value_of(config, group + ".weights").place;
   if (format == string_node("pack-quantized")) {
     MKC_TRY_STATUS(set_integers(config, rule, value_of(config, group + ".weights.num_bits"),
@@ -105,25 +105,42 @@ Result<PlannedFormats> read_planned_formats(const Document& config) {
   return planned;
 }
 
-Result<std::optional<DType>> planned_dtype(const PlannedFormats& planned, const Document& config,
-                                           const std::string& name, uint64_t cols) {
+Result<const FormatRule*> find_rule(const PlannedFormats& planned, const Document& config,
+                                    const std::string& name) {
   const std::string module = name.substr(0, name.rfind('.'));
   MKC_TRY(left_out, matches_any(config, planned.left_out, module));
-  if (left_out) return std::optional<DType>();
-  for (const FormatRule& rule : planned.rules) {
-    MKC_TRY(named, matches_any(config, rule.modules, module));
-    if (!rule.all && !named) continue;
-    if (rule.bits == 0) return std::optional(static_cast<DType>(rule.floats));
-    const uint64_t group_cols = rule.group_cols == 0 ? cols : rule.group_cols;
-    const auto type =
-        cols % group_cols == 0 ? mkrt::integer_type(rule.bits, rule.zeros, group_cols, cols) : std::nullopt;
-    if (!type)
-      return config.error(rule.place, fmt::format("group_size is {}, expected a multiple of 32 that divides "
-                                                  "the {} columns of \"{}\"",
-                                                  group_cols, cols, name));
-    return std::optional(static_cast<DType>(*type));
-  }
-  return std::optional<DType>();
+  const FormatRule* found = nullptr;
+  if (left_out) return found;
+  // Names go before regular expressions, and these before classes. The lesser text goes before the greater,
+  // and the last rule before earlier ones (compressed_tensors 0.20, utils/match.py and lifecycle/apply.py).
+  std::pair<bool, std::string> best;
+  for (const FormatRule& rule : planned.rules)
+    for (const ModulePattern& pattern : rule.modules) {
+      MKC_TRY(named, matches(config, pattern, module));
+      std::pair<bool, std::string> rank{pattern.regex != nullptr, pattern.name};
+      if (!named || (found && rank > best)) continue;
+      best = std::move(rank);
+      found = &rule;
+    }
+  if (found) return found;
+  for (const FormatRule& rule : planned.rules)
+    if (rule.all) found = &rule;
+  return found;
+}
+
+Result<std::optional<DType>> planned_dtype(const PlannedFormats& planned, const Document& config,
+                                           const std::string& name, uint64_t cols) {
+  MKC_TRY(rule, find_rule(planned, config, name));
+  if (!rule) return std::optional<DType>();
+  if (rule->bits == 0) return std::optional(static_cast<DType>(rule->floats));
+  const uint64_t group_cols = rule->group_cols == 0 ? cols : rule->group_cols;
+  const auto type =
+      cols % group_cols == 0 ? mkrt::integer_type(rule->bits, rule->zeros, group_cols, cols) : std::nullopt;
+  if (!type)
+    return config.error(rule->place, fmt::format("group_size is {}, expected a multiple of 32 that divides "
+                                                 "the {} columns of \"{}\"",
+                                                 group_cols, cols, name));
+  return std::optional(static_cast<DType>(*type));
 }
 
 }  // namespace mkc

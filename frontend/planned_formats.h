@@ -1,4 +1,4 @@
-// A config without a checkpoint plans the formats of quantized matrices.
+// A config says which formats the quantized matrices of which modules have.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace mkc {
 
 // FormatRule is the format of the matrices of some modules.
 struct FormatRule {
-  bool all = false;  // the rule is for all modules
-  std::vector<ModulePattern> modules{};
-  mkrt::WeightType floats{};  // the format of floats
-  uint32_t bits = 0;          // of integers; 0: the codes are floats
-  uint64_t group_cols = 0;    // columns that share a scale; 0: all of a row
-  bool zeros = false;         // integers have zero points
+  bool all = false;                      // the rule is for all modules that no rule names
+  std::vector<ModulePattern> modules{};  // that the rule names
+  mkrt::WeightType floats{};             // the format of floats
+  uint32_t bits = 0;                     // of integers; 0: the codes are floats
+  uint64_t group_cols = 0;               // columns that share a scale; 0: all of a row
+  bool zeros = false;                    // integers have zero points
   Place place{};
 };
 
@@ -29,6 +29,11 @@ struct PlannedFormats {
 // Reads `quantization_config`, which read_quantization() has accepted. Errors: patterns that are no list of
 // strings, or that are no regular expressions; a group_size that is no number.
 Result<PlannedFormats> read_planned_formats(const Document& config);
+
+// Returns the rule of a matrix "MODULE.weight", or null where the matrix is not quantized. Errors: those of
+// matches().
+Result<const FormatRule*> find_rule(const PlannedFormats& planned, const Document& config,
+                                    const std::string& name);
 
 // Returns the dtype of a matrix "MODULE.weight", or nothing where it is not quantized. Errors: columns that
 // the rule's groups do not divide.

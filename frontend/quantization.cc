@@ -230,7 +230,7 @@ bool groups_ask_for_fp8(const Document& config, const std::string& at) {
   return some;
 }
 
-// Takes what the groups with integers say of zero points, where all say the same. A group is symmetric where
+// Takes what the groups with integers say of zero points, or that they differ. A group is symmetric where
 // it does not say (compressed_tensors/quantization/quant_args.py).
 void read_symmetry(const Document& config, const std::string& at, Quantization& to) {
   size_t symmetric = 0, asymmetric = 0;
@@ -243,6 +243,7 @@ void read_symmetry(const Document& config, const std::string& at, Quantization& 
   }
   to.symmetric = symmetric > 0 && asymmetric == 0;
   to.asymmetric = asymmetric > 0 && symmetric == 0;
+  to.mixed_zeros = symmetric > 0 && asymmetric > 0;
 }
 
 // Tells whether the config asks for activations of 8-bit floats.

@@ -13,9 +13,10 @@ namespace mkc {
 struct Quantization {
   // The config asks for activations of 8-bit floats wherever weights are 8-bit floats.
   bool fp8_activations = false;
-  bool symmetric = false;   // the zero points of integers are all in the middle of the codes
-  bool asymmetric = false;  // all integers of compressed-tensors have zero points
-  bool reordered = false;   // desc_act: the config says that g_idx has the group of each column
+  bool symmetric = false;    // the zero points of integers are all in the middle of the codes
+  bool asymmetric = false;   // all integers of compressed-tensors have zero points
+  bool mixed_zeros = false;  // some groups of compressed-tensors are symmetric, and some are not
+  bool reordered = false;    // desc_act: the config says that g_idx has the group of each column
 };
 
 constexpr const char* kModeloptConfig = "hf_quant_config.json";

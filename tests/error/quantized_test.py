@@ -185,6 +185,32 @@ class QuantizedTest(Command):
         self.says(missing + "are not symmetric\n", "ct_w4_zeros", lambda t: t.pop(zeros))
         self.says(missing + "are not symmetric\n", "ct_w4_rows", lambda t: None, weights(symmetric=False))
 
+    def test_groups_with_and_without_zero_points_hold_for_their_own_modules(self):
+        def groups(*targets):
+            """Gives the modules of each list of targets a group of their own. The first group has zero points."""
+            def edit(c):
+                weights = c["config_groups"]["group_0"]["weights"]
+                c["config_groups"] = {f"group_{i}": {"targets": of, "weights": {**weights, "symmetric": i > 0}} for i, of in enumerate(targets)}
+            return edit
+
+        def drop_zeros_of_mlp(t):
+            for name in [name for name in t if ".mlp." in name and name.endswith("zero_point")]:
+                t.pop(name)
+        missing = (f'/model.safetensors: error: missing tensor "{Q}.weight_zero_point" beside "{Q}.weight_packed", expected one because the '
+                   "config says that weights are not symmetric\n")
+        attention, mlp = ["re:.*self_attn.*"], ["re:.*mlp.*"]
+        # A group that names modules goes before one of the class Linear, wherever it stands.
+        for targets in ((attention, mlp), (attention, ["Linear"]), (["Linear"], mlp)):
+            with self.subTest(targets):
+                run = ("--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 1, "--keep-weights", "no")
+                code, _, err = self.mkc("run", self.broken("ct_w4_zeros", drop_zeros_of_mlp, groups(*targets)), *run)
+                self.assertEqual(code, 0, err)
+                code, _, err = self.mkc("run", self.broken("ct_w4_zeros", lambda t: None, groups(*targets)), *run)
+                self.assertEqual(code, 1)
+                self.assertRegex(err, r'error: tensor ".*mlp.*weight_zero_point" has the zero point \d+ of row \d+, expected 8 because the '
+                                      r"config says that weights are symmetric\n$")
+                self.says(missing, "ct_w4_zeros", lambda t: t.pop(Q + ".weight_zero_point"), groups(*targets))
+
     def test_floats_of_another_kind_are_refused(self):
         def edit(t):
             t[Q + ".weight"][0] = "F8_E5M2"
