@@ -54,8 +54,8 @@ Result<std::optional<ChatTemplate>> read_chat_template(const std::string& direct
 
 // Returns the special tokens of tokenizer_config.json by their names, such as bos_token and image_token, as
 // variables of a template. The names are those that transformers gives to a template. Tokens of
-// special_tokens_map.json take their place where tokenizer_config.json has no added_tokens_decoder. The
-// object is empty where neither file exists. Errors: as read_chat_template().
+// special_tokens_map.json take their place where tokenizer_config.json has no added_tokens_decoder. A
+// tokenizer class has tokens that neither file names (default_tokens.h). Errors: as read_chat_template().
 Result<nlohmann::ordered_json> read_template_variables(const std::string& directory);
 
 }  // namespace mkrt

@@ -8,6 +8,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
 #include "runtime/text/chat_template.h"
+#include "runtime/text/default_tokens.h"
 
 namespace mkrt {
 namespace {
@@ -124,6 +125,7 @@ Status add_extra(const nlohmann::json& document, const std::string& path, const 
 Status read_config_tokens(const nlohmann::json& config, const std::string& path, SpecialTokens& tokens) {
   for (const auto& [key, value] : config.items()) {
     const bool has_text = value.is_string() || is_added_token(value);
+    if (value.is_null()) tokens.found.erase(key);
     if (value.is_null() || (!is_standard(key) && !(key.ends_with("_token") && has_text))) continue;
     const Result<std::string> text = token_text(value, path, key);
     if (!text.ok()) return text.error();
@@ -171,7 +173,13 @@ Result<nlohmann::ordered_json> read_template_variables(const std::string& direct
                     map_path = directory + "/special_tokens_map.json";
   const Result<std::optional<nlohmann::json>> config = read_object(path);
   if (!config.ok()) return config.error();
-  SpecialTokens tokens;
+  const Result<std::optional<nlohmann::json>> model = read_object(directory + "/config.json");
+  if (!model.ok()) return model.error();
+  const nlohmann::json none = nlohmann::json::object();
+  Result<nlohmann::ordered_json> defaults =
+      default_tokens(directory, config.value().value_or(none), model.value().value_or(none));
+  if (!defaults.ok()) return defaults.error();
+  SpecialTokens tokens{.found = std::move(defaults).value()};
   if (config.value()) {
     const Status status = read_config_tokens(*config.value(), path, tokens);
     if (!status.ok()) return status.error();

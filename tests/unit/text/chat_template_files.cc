@@ -145,3 +145,52 @@ TEST_CASE("special_tokens_map.json goes before a tokenizer_config.json without a
         "special_tokens_map.json: error: bos_token: found number, expected text or an object with the text "
         "content");
 }
+
+TEST_CASE("tokens that no file names are those of the tokenizer class, as in transformers 5.24") {
+  const TempDir checkpoint;
+  const auto with = [&](const char* config, const char* model, const char* tokenizer = "{}") {
+    checkpoint.write("tokenizer_config.json", config);
+    checkpoint.write("config.json", model);
+    checkpoint.write("tokenizer.json", tokenizer);
+    return variables_of(checkpoint);
+  };
+  const std::string
+      llama = R"({"bos_token":"<s>","eos_token":"</s>","unk_token":"<unk>"})",
+      qwen = R"({"eos_token":"<|endoftext|>","unk_token":"<|endoftext|>","pad_token":"<|endoftext|>"})",
+      gpt2 = R"({"bos_token":"<|endoftext|>","eos_token":"<|endoftext|>","unk_token":"<|endoftext|>"})",
+      none = "{}";
+  const char *is_llama = R"({"tokenizer_class": "LlamaTokenizer"})",
+             *is_gpt2 = R"({"tokenizer_class": "GPT2TokenizerFast"})",
+             *bytes = R"({"decoder": {"type": "ByteLevel"}})";
+  CHECK(with(is_llama, "{}") == llama);
+  CHECK(with(R"({"tokenizer_class": "LlamaTokenizerFast"})", R"({"model_type": "llama"})") == llama);
+  CHECK(with("{}", R"({"tokenizer_class": "LlamaTokenizer"})") == llama);
+  CHECK(with(is_llama, R"({"model_type": "qwen3"})") == llama);
+  CHECK(with("{}", R"({"model_type": "llama"})") == none);
+  // Tokenizers of bytes have no use for LlamaTokenizer, and models of Mistral for no class.
+  CHECK(with(is_llama, R"({"model_type": "llama"})", bytes) == none);
+  CHECK(with(is_llama, R"({"model_type": "mistral"})") == none);
+  CHECK(with(is_gpt2, R"({"model_type": "mixtral"})") == none);
+  CHECK(with(is_gpt2, R"({"model_type": "llama"})", bytes) == gpt2);
+  CHECK(with(is_gpt2, R"({"model_type": "qwen3"})") == gpt2);
+  for (const char* type : {"qwen2", "qwen3", "qwen3_moe"})
+    CHECK(with("{}", ("{\"model_type\": \"" + std::string(type) + "\"}").c_str()) == qwen);
+  CHECK(with(R"({"tokenizer_class": "Qwen2TokenizerFast"})", "{}") == qwen);
+  CHECK(with(R"({"tokenizer_class": "TokenizersBackend"})", R"({"model_type": "qwen3"})") == none);
+  CHECK(with(R"({"tokenizer_class": "PreTrainedTokenizerFast"})", R"({"model_type": "qwen3"})") == none);
+  // Configs of Qwen2 often name a wrong class.
+  CHECK(with(is_llama, R"({"model_type": "qwen2"})", bytes) == qwen);
+  std::string neox = gpt2;
+  neox.insert(neox.size() - 1, R"(,"pad_token":"<|padding|>")");
+  CHECK(with(R"({"tokenizer_class": "GPTNeoXTokenizerFast"})", R"({"model_type": "llama"})") == neox);
+  CHECK(
+      with(R"({"tokenizer_class": "GemmaTokenizer"})", R"({"model_type": "llama"})") ==
+      R"({"bos_token":"<bos>","eos_token":"<eos>","unk_token":"<unk>","pad_token":"<pad>","mask_token":"<mask>"})");
+  // A name takes the place of a default, and null takes it away.
+  CHECK(with(R"({"tokenizer_class": "LlamaTokenizer", "bos_token": "<bos>", "eos_token": null})", "{}") ==
+        R"({"bos_token":"<bos>","unk_token":"<unk>"})");
+  checkpoint.write("special_tokens_map.json", R"({"eos_token": "<eos>", "unk_token": null})");
+  CHECK(with(R"({"tokenizer_class": "LlamaTokenizer", "eos_token": null})", "{}") ==
+        R"({"bos_token":"<s>","eos_token":"<eos>"})");
+  CHECK(with(R"({"tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": {}})", "{}") == llama);
+}
