@@ -10,6 +10,7 @@
 
 #include "runtime/artefact/artefact.h"
 #include "runtime/base/file.h"
+#include "runtime/device/container_limits.h"
 #include "runtime/emulator/emulator.h"
 
 namespace mkrt {
@@ -20,6 +21,9 @@ class Device {
   virtual ~Device() = default;
   virtual std::string name() const = 0;
   virtual uint64_t memory_bytes() const { return 0; }  // total; 0: not known
+
+  // Returns the limits of the container that allocate() takes its memory from.
+  virtual ContainerLimits limits() const { return {}; }
 
   virtual Result<uint64_t> allocate(uint64_t bytes) = 0;  // aligned to 256 bytes, not cleared
   virtual void release(uint64_t address) = 0;

@@ -119,6 +119,7 @@ class ProcessorDevice final : public Device {
  public:
   std::string name() const override { return "cpu"; }
   uint64_t memory_bytes() const override { return memory_within({}); }
+  ContainerLimits limits() const override { return limits_; }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     auto mapping = std::make_shared<const Mapping>(bytes);
@@ -134,7 +135,7 @@ class ProcessorDevice final : public Device {
   // file, but not of a copy: a copy has no place where a container's memory is scarce.
   Result<uint64_t> hold(const MappedFile& file, uint64_t offset) override {
     const std::span<const std::byte> bytes = file.bytes.subspan(offset);
-    const bool has_room = max_bytes_ == 0 || bytes.size() <= max_bytes_ / 2;
+    const bool has_room = limits_.memory_bytes == 0 || bytes.size() <= limits_.memory_bytes / 2;
     if (has_room && large_page_bytes(file.mapping.get()) < bytes.size() / 2) return copy(bytes);
     const auto address = reinterpret_cast<uint64_t>(bytes.data());
     blocks_.emplace(address, Block{file.mapping, 0});
@@ -276,8 +277,8 @@ class ProcessorDevice final : public Device {
     return memory;
   }
 
-  const uint64_t max_bytes_ = container_limits().memory_bytes;  // 0: no limit
-  std::map<uint64_t, Block> blocks_;                            // by address
+  const ContainerLimits limits_ = container_limits();
+  std::map<uint64_t, Block> blocks_;  // by address
   std::optional<Code> code_;
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;

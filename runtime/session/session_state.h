@@ -64,6 +64,7 @@ struct Session::State {
   // LoadWeight loads one weight to its address.
   using LoadWeight = std::function<Status(const ManifestWeight& weight, uint64_t to)>;
   Status load_weights(const LoadWeight& load);
+  Status check_room() const;                    // for weights that no file keeps
   Status fill_weights(const LoadWeight& load);  // allocates, and loads
   Status load_checkpoint(const Checkpoint& checkpoint);
   Status find_weights(const KeptKey& key, const Checkpoint& checkpoint);

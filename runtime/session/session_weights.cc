@@ -31,7 +31,21 @@ Status Session::State::load_weights(const LoadWeight& load) {
   return {};
 }
 
+// The system ends a process that fills more memory than its container has. It takes back pages of a kept file
+// where others need room. The warnings say why no file keeps the weights.
+Status Session::State::check_room() const {
+  const ContainerLimits container = device->limits();
+  const uint64_t bytes = manifest.weight_bytes + manifest.workspace_bytes;
+  if (container.memory_bytes == 0 || bytes <= container.memory_bytes) return {};
+  std::string text = fmt::format(
+      "{}: error: {} bytes of packed weights and {} of workspace do not fit in the {} of {}", device->name(),
+      manifest.weight_bytes, manifest.workspace_bytes, container.memory_bytes, container.memory_file);
+  for (const std::string& warning : weights.warnings) text += "\n" + warning;
+  return Error{text, ErrorKind::kNoMemory};
+}
+
 Status Session::State::fill_weights(const LoadWeight& load) {
+  if (Status status = check_room(); !status.ok()) return status;
   Status status = allocate(manifest.weight_bytes, session.weights);
   return status.ok() ? load_weights(load) : status;
 }

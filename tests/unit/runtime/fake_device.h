@@ -29,6 +29,7 @@ struct FakeDevice final : Device {
   uint64_t failing = UINT64_MAX;  // reads of this size fail
   uint64_t max_bytes = 1 << 20;   // size of the largest block of memory
   bool shares = false;
+  ContainerLimits container{};
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
@@ -38,6 +39,7 @@ struct FakeDevice final : Device {
   }
   void release(uint64_t) override {}
   bool shares_memory() const override { return shares; }
+  ContainerLimits limits() const override { return container; }
   Status write(uint64_t to, std::span<const std::byte> from) override {
     std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
     return {};

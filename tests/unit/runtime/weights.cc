@@ -12,7 +12,9 @@
 #include "runtime/base/half.h"
 #include "runtime/session/faulty_weights.h"
 #include "runtime/session/session.h"
+#include "tests/unit/runtime/fake_device.h"
 #include "tests/unit/runtime/memory_checkpoint.h"
+#include "tests/unit/temp_dir.h"
 
 namespace mkrt {
 namespace {
@@ -274,6 +276,40 @@ TEST_CASE("the warning of a tensor says how many values are not a number and how
   CHECK(warning_of({"w", "f", 2, 3, 5}) ==
         "f: warning: tensor \"w\" holds 2 values that are not a number and 3 values that are infinite, the "
         "first at element 5");
+}
+
+TEST_CASE("weights that no file keeps must fit in the container's memory, as they are packed") {
+  Manifest m = test::manifest();
+  m.weights.resize(1);
+  m.weights[0].name = "v.vector", m.weights[0].sources = {"v"};
+  m.weights[0].layout = WeightLayout::kVector, m.weights[0].element = Element::kF32;
+  m.weights[0].rows = 1, m.weights[0].cols = 4;
+  m.weights[0].bytes = m.weight_bytes = 16;
+  const test::TempDir dir;
+  const std::string header = R"({"v":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})";
+  const uint64_t size = header.size();
+  dir.write("model.safetensors",
+            std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + header + std::string(16, '?'));
+  const Checkpoint checkpoint = open_checkpoint(dir.path).value();
+  const KeptFolder none, full{dir.path + "/kept", 1, 0}, kept{dir.path + "/kept", uint64_t{1} << 30, 0};
+  const auto start_within = [&](uint64_t limit, const KeptFolder& folder) {
+    test::FakeDevice device;
+    device.shares = true, device.container = {limit, "/memory.max", 0, ""};
+    const SessionOptions options{.kept_weights = folder};
+    return dir.without_path(
+        test::error_of(Session::open(test::made_artefact(m), checkpoint, m.config_hash, device, options)));
+  };
+  const uint64_t bytes = m.weight_bytes + m.workspace_bytes;
+  const std::string error =
+      "fake: error: 16 bytes of packed weights and 1024 of workspace do not fit in the 1039 of /memory.max";
+  CHECK(start_within(bytes, none) == "");
+  CHECK(start_within(bytes - 1, none) == error);
+  // The folder has no room for a file, and the error says so.
+  CHECK(start_within(bytes, full) == "");
+  const std::string found = start_within(bytes - 1, full);
+  CHECK(found.starts_with(error + "\n"));
+  CHECK(found.ends_with("more than the limit of 1 bytes for kept weights; the packed weights are not kept"));
+  CHECK(start_within(bytes - 1, kept) == "");
 }
 
 }  // namespace
