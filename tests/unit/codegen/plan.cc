@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
+#include <string>
 
 #include "codegen/describe.h"
 #include "codegen/device/bodies.h"
@@ -129,26 +131,39 @@ TEST_CASE("both products of an expert share code if their rows are padded alike"
   CHECK(of_experts(shared_with_experts_of(44)) == 0);  // rows of the second product end within a chunk
 }
 
+constexpr uint32_t kAllParts = 2 * mk::kGatherPart - 1;
+
+// Returns each EpiloguePart that the code of products keeps, by the first of these products. The grids of one
+// code agree.
+std::map<std::string, uint32_t> kept_parts(const Schedule& s) {
+  std::map<std::string, uint32_t> kept;
+  for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups) {
+    const TaskGrid& first = s.program.grids[code.front()];
+    if (!multiplies(first)) continue;
+    const uint32_t out = left_out(s.program, first);
+    for (const GridId id : code) CHECK(left_out(s.program, s.program.grids[id]) == out);
+    kept[first.name] = kAllParts & ~out;
+  }
+  return kept;
+}
+
 TEST_CASE("code leaves out the parts of epilogues that none of its grids has") {
-  const Schedule s = scheduled(test::qwen3_moe_config());
-  const TaskProgram& program = s.program;
-  for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups)
-    for (const GridId id : code) {
-      const TaskGrid& grid = program.grids[id];
-      if (!multiplies(grid)) continue;
-      const uint32_t out = left_out(program, grid);
-      CAPTURE(grid.name);
-      CHECK(out == left_out(program, program.grids[code.front()]));
-      if (find_operand(grid, "residual")) CHECK((out & mk::kResidualPart) == 0);
-      if (find_operand(grid, "next_norm")) CHECK((out & mk::kNormOutputsPart) == 0);
-      if (find_operand(grid, "best_value", true)) CHECK((out & mk::kBestPart) == 0);
-      // Layers have gates, and only the head gathers rows and keeps the greatest logits.
-      const bool expert = grid.body == BodyKind::kExpert;
-      CHECK(((out & mk::kGatePart) == 0) == expert);
-      CHECK(((out & mk::kBestPart) != 0) == expert);
-      CHECK(((out & mk::kGatherPart) != 0) == expert);
-      CHECK((out & mk::kBiasPart) != 0);
-    }
+  using Kept = std::map<std::string, uint32_t>;
+  constexpr uint32_t kLayers = mk::kResidualPart | mk::kNormOutputsPart,
+                     kHead = mk::kBestPart | mk::kGatherPart, kGate = mk::kGatePart;
+  // The products of layers and head share one code.
+  CHECK(kept_parts(scheduled(test::llama_config())) == Kept{{"l0.q", kLayers | kGate | kHead}});
+  CHECK(kept_parts(scheduled(test::qwen2_config())) == Kept{{"l0.q", kAllParts}});
+  // Experts alone have gates.
+  CHECK(kept_parts(scheduled(test::qwen3_moe_config())) ==
+        Kept{{"l0.q", kLayers | kHead}, {"l0.gate_up", kGate}});
+  // The head is not quantized, so that it has a code of its own.
+  const std::string quantized =
+      edited(test::llama_config(), "\"num_hidden_layers\": 1",
+             R"("quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
+      "ignore": ["lm_head"], "config_groups": {"a": {"targets": ["Linear"],
+      "weights": {"num_bits": 4, "type": "int", "strategy": "channel"}}}}, "num_hidden_layers": 1)");
+  CHECK(kept_parts(scheduled(quantized)) == Kept{{"l0.q", kLayers | kGate}, {"logits", kHead}});
 }
 
 TEST_CASE("parts of a product share code with whole ones, and its record says how many there are") {
