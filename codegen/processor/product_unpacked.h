@@ -84,16 +84,38 @@ struct ChunkColumns {
   const char* ahead[Strips];
   u32 stride;
 
-  MK_INLINE f32x16 sum_before(u32 s, u32 token) const { return first ? all_lanes(0) : strips[s].sums[token]; }
-  MK_INLINE void leave(u32 s, u32 token, f32x16 sum) const {
+  // begin() loads the sums of `Tokens` tokens from `token` on. leave() leaves them for the next chunk, or
+  // adds them to the totals.
+  template <u32 Tokens>
+  MK_INLINE void begin(u32 token, f32x16 (&sum)[Strips][Tokens]) const {
+    const bool none = first;
+    MK_UNROLL
+    for (u32 i = 0; i < Strips * Tokens; ++i)
+      sum[i / Tokens][i % Tokens] = none ? all_lanes(0) : strips[i / Tokens].sums[token + i % Tokens];
+  }
+  template <u32 Tokens>
+  MK_INLINE void leave(u32 token, const f32x16 (&sum)[Strips][Tokens]) const {
+    UnpackedStrip* const to = strips;
     if (!last) {
-      strips[s].sums[token] = sum;
+      MK_UNROLL
+      for (u32 i = 0; i < Strips * Tokens; ++i)
+        to[i / Tokens].sums[token + i % Tokens] = sum[i / Tokens][i % Tokens];
       return;
     }
-    if constexpr (W::scaled) sum = fma(sum, row_scales[s], all_lanes(0));
-    sum = Steps<W::type>::with_nans(sum, seen[s]);
-    f32x16& total = strips[s].totals[token];
-    total = (alone ? all_lanes(0) : total) + sum;
+    const bool none = alone;
+    MK_UNROLL
+    for (u32 s = 0; s < Strips; ++s) {
+      const f32x16 scales = row_scales[s];
+      const typename Steps<W::type>::Seen codes = seen[s];
+      MK_UNROLL
+      for (u32 t = 0; t < Tokens; ++t) {
+        f32x16 added = sum[s][t];
+        if constexpr (W::scaled) added = fma(added, scales, all_lanes(0));
+        added = Steps<W::type>::with_nans(added, codes);
+        f32x16& total = to[s].totals[token + t];
+        total = (none ? all_lanes(0) : total) + added;
+      }
+    }
   }
 };
 
@@ -152,8 +174,7 @@ MK_INLINE void add_chunk(const ChunkColumns<W, Strips>& c, const Rows<W>& rows, 
       rows.of_pass(token, Tokens, c.k_slice) + c.col / kChunkCols * Tokens * Rows<W>::kChunkWords;
   const u32 parts = parts_of(c.cols);
   f32x16 sum[Strips][Tokens];
-  MK_UNROLL
-  for (u32 i = 0; i < kSums; ++i) sum[i / Tokens][i % Tokens] = c.sum_before(i / Tokens, token + i % Tokens);
+  c.begin(token, sum);
   if constexpr (!W::grouped) {
     add_parts<W, Strips, Tokens>(c, x, 0, 0, parts, sum);
     MK_UNROLL
@@ -184,8 +205,7 @@ MK_INLINE void add_chunk(const ChunkColumns<W, Strips>& c, const Rows<W>& rows, 
       }
     }
   }
-  MK_UNROLL
-  for (u32 i = 0; i < kSums; ++i) c.leave(i / Tokens, token + i % Tokens, sum[i / Tokens][i % Tokens]);
+  c.leave(token, sum);
 }
 
 // UnpackedProduct is a product of strips with the tokens of `rows`, over K slices [from, to).
