@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -271,11 +270,8 @@ TEST_CASE("damaged text is refused or read, and verified, without harm") {
   for (const char* name : {"ops", "tasks", "schedule"})
     texts.push_back(read_file(fmt::format("{}/tests/mkir/valid_{}.mkir", MKC_SOURCE_DIR, name)));
   std::mt19937 random(4);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  int tried = 0;
-  for (; tried < 20'000 && std::chrono::steady_clock::now() < end; ++tried)
+  for (int i = 0; i < 4000; ++i)
     try_text(damaged(texts[random() % texts.size()], texts[random() % texts.size()], random));
-  CHECK(tried > 100);
 }
 
 }  // namespace

@@ -12,8 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
-#include <thread>
 
 #include "runtime/abi/packing.h"
 #include "tests/apart.h"
@@ -358,15 +356,14 @@ TEST_CASE("a folder that may not be written, and a limit of file sizes, give one
   fs::permissions(f.dir.path, fs::perms(0755));
   fs::permissions(f.kept.path, fs::perms(0555));
   const mkc::test::ApartResult readonly = mkc::test::run_apart(
-      [&]() -> std::string {
-        if (geteuid() == 0 && seteuid(65534) != 0) return "SKIP";
-        return refused(f, f.kept);
-      },
-      60);
+      [&] { return geteuid() == 0 && seteuid(65534) != 0 ? std::string("SKIP") : refused(f, f.kept); }, 60);
   fs::permissions(f.kept.path, fs::perms(0755));
-  CHECK(readonly.text.ends_with(
-      ".weights: warning: cannot create: Permission denied; the packed weights are not kept"));
   CHECK(f.files().empty());
+  if (readonly.text == "SKIP")
+    MESSAGE("SKIP: root may not become another user here");
+  else
+    CHECK(readonly.text.ends_with(
+        ".weights: warning: cannot create: Permission denied; the packed weights are not kept"));
 }
 
 TEST_CASE("two processes that start at once leave one whole file") {

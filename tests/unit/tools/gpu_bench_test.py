@@ -34,12 +34,13 @@ def python(text):
 
 class LinesTest(unittest.TestCase):
     def test_rows_come_before_the_program_ends(self):
-        begin = time.monotonic()
-        rows = kit.lines(python("import time; print('{\"a\": 1}\\nnoise\\n{\"a\":', end='', flush=True); time.sleep(1);"
-                                "print(' 2}', flush=True)"), 30)
-        self.assertEqual(next(rows), {"a": 1})
-        self.assertLess(time.monotonic() - begin, 0.9)
-        self.assertEqual(list(rows), [{"a": 2}])
+        with tempfile.TemporaryDirectory() as folder:
+            seen = Path(folder) / "seen"
+            rows = kit.lines(python("import os, time\nprint('{\"a\": 1}\\nnoise\\n{\"a\":', end='', flush=True)\n"
+                                    f"while not os.path.exists('{seen}'): time.sleep(0.01)\nprint(' 2}}', flush=True)"), 30)
+            self.assertEqual(next(rows), {"a": 1})
+            seen.touch()
+            self.assertEqual(list(rows), [{"a": 2}])
 
     def test_a_program_that_fails_keeps_its_rows_and_says_why(self):
         rows = kit.lines(python("import sys; print('{}', flush=True); sys.exit('no luck')"), 30)
@@ -48,22 +49,19 @@ class LinesTest(unittest.TestCase):
             next(rows)
 
     def test_a_program_that_hangs_is_stopped(self):
-        begin = time.monotonic()
         with self.assertRaisesRegex(kit.Failed, "^stopped after 0 s$"):
-            list(kit.lines(python("import time; time.sleep(60)"), 0.3))
-        self.assertLess(time.monotonic() - begin, 20)
+            list(kit.lines(python("import time; time.sleep(300)"), 0.3))
 
     def test_what_a_program_started_ends_with_it(self):
-        begin = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            child = f"import os, subprocess, time; print('{{}}', flush=True); subprocess.run(['sh', '-c', 'echo $$ >{folder}/a; exec sleep 60'])"
+            child = f"import os, subprocess, time; print('{{}}', flush=True); subprocess.run(['sh', '-c', 'echo $$ >{folder}/a; exec sleep 300'])"
             for run in (lambda: list(kit.lines(python(child), 2)), lambda: kit.output(python(child), 2)):
                 with self.assertRaisesRegex(kit.Failed, "^stopped after 2 s"):
                     run()
                 number = int((Path(folder) / "a").read_text())
                 status = Path(f"/proc/{number}/stat")
                 while status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z":  # a zombie has ended
-                    self.assertLess(time.monotonic() - begin, 20)
+                    time.sleep(0.01)
 
     def test_a_program_that_is_stopped_keeps_what_it_said(self):
         with self.assertRaisesRegex(kit.Failed, "^stopped after 2 s: at line 3$"):
