@@ -189,7 +189,6 @@ Status DeviceProcess::start_again() {
   end();
   Status status = start();
   if (status.ok()) {
-    ++restarts_;
     wait_ = kFirstWait;
     failed_ = 0;
     return {};

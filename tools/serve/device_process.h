@@ -22,8 +22,8 @@ struct DeviceProcessOptions {
   uint32_t max_starts = 3;  // starts that fail one after the other before requests end
 };
 
-// DeviceProcess is the stepper of a model in another process. One thread may use it, but for is_running(),
-// restarts() and stop().
+// DeviceProcess is the stepper of a model in another process. One thread may use it, but for is_running()
+// and stop().
 class DeviceProcess final : public mkrt::Stepper {
  public:
   explicit DeviceProcess(DeviceProcessOptions options) : options_(std::move(options)) {}
@@ -55,7 +55,6 @@ class DeviceProcess final : public mkrt::Stepper {
   void stop() { stopped_ = true; }
 
   bool is_running() const { return running_; }
-  uint32_t restarts() const { return restarts_; }
 
  private:
   Status launch();
@@ -72,7 +71,6 @@ class DeviceProcess final : public mkrt::Stepper {
   std::optional<mkrt::BatchLimits> limits_;  // of the first process
   Bytes bytes_;
   std::atomic<bool> running_ = false, stopped_ = false;
-  std::atomic<uint32_t> restarts_ = 0;
   // A start that follows failed ones waits for its time, and the wait doubles with each.
   static constexpr std::chrono::milliseconds kFirstWait{500};
   uint32_t failed_ = 0;  // starts that failed since the process ran last
