@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
-#include "codegen/operands.h"
 #include "ir/values.h"
 #include "runtime/abi/abi.h"
 #include "runtime/abi/packing.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "codegen/operands.h"
 #include "codegen/tasks.h"
 #include "ir/values.h"
 #include "ir/waits.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "codegen/operands.h"
 #include "codegen/tasks.h"
 #include "runtime/abi/abi.h"
 #include "runtime/abi/packing.h"

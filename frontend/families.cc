@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "frontend/fields.h"
 #include "frontend/yaml.h"
 
 namespace mkc {

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "frontend/defaults.h"
-#include "frontend/fields.h"
 #include "frontend/unread_keys.h"
 
 namespace mkc {

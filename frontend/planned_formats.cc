@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "frontend/fields.h"
 #include "frontend/formula.h"
 #include "runtime/artefact/stored_matrix.h"
 

@@ -1,7 +1,6 @@
 // The outputs of each op of ir/ops.h get types and shapes from its inputs.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "ir/ops.h"

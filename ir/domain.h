@@ -1,7 +1,6 @@
 // A domain bounds the values that an expression takes over all values of symbols and coordinates.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "ir/diag.h"

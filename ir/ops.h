@@ -1,7 +1,6 @@
 // The operator graph of one model step is level 1.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "ir/verifier.h"
 
 namespace mkc {

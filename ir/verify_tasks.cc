@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/bodies/body.h"
-#include "ir/values.h"
 
 namespace mkc {
 namespace {

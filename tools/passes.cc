@@ -14,7 +14,6 @@
 #include "ir/verify.h"
 #include "runtime/base/file.h"
 #include "runtime/device/container_limits.h"
-#include "runtime/device/processor.h"
 #include "scheduler/events/events.h"
 #include "scheduler/place/place.h"
 #include "scheduler/search/beside.h"

@@ -1,7 +1,5 @@
 #include "tools/run_batch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 

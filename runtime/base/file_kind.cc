@@ -1,7 +1,5 @@
 #include "runtime/base/file_kind.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <string_view>

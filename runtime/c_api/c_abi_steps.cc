@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "runtime/c_api/c_abi.h"
 #include "runtime/c_api/sampling.h"

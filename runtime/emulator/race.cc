@@ -1,8 +1,6 @@
 // Agents have knowledge about each other, and events pass it on.
 #include "runtime/emulator/race.h"
 
-#include <algorithm>
-
 #include "runtime/emulator/access_rules.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"

@@ -1,6 +1,5 @@
 #include "runtime/emulator/worker.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <utility>

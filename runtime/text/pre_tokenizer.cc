@@ -1,6 +1,5 @@
 #include "runtime/text/pre_tokenizer.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "runtime/base/json_node.h"

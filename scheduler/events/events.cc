@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/dynamic_bitset.hpp>
-#include <map>
 
 #include "ir/bodies.h"
 #include "runtime/abi/abi.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/depth_first_search.hpp>
-#include <optional>
 
 namespace mkc {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/values.h"
-
 namespace mkc::proof {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "scheduler/proof/check_values.h"
 
-#include <algorithm>
-
 #include "scheduler/machine/cost.h"
 #include "scheduler/place/step.h"
 #include "scheduler/proof/chosen_values.h"

@@ -1,7 +1,5 @@
 #include "scheduler/proof/context.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ir/values.h"

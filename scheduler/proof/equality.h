@@ -1,7 +1,6 @@
 // Two expressions are compared for all values, by form or value by value. This header is internal to prove.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "scheduler/proof/context.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/bodies.h"
 #include "runtime/abi/abi.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "scheduler/proof/accesses.h"
 #include "scheduler/proof/check_values.h"
 #include "scheduler/proof/memory.h"

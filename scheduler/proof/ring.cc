@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/values.h"
 #include "runtime/abi/packing.h"
 #include "scheduler/proof/placements.h"
 

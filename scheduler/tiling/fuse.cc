@@ -7,7 +7,6 @@
 
 #include "ir/domain.h"
 #include "ir/footprint.h"
-#include "ir/step_symbols.h"
 #include "ir/values.h"
 #include "scheduler/tiling/fuse_build.h"
 

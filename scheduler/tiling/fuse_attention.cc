@@ -7,7 +7,6 @@
 #include "ir/bodies.h"
 #include "ir/footprint.h"
 #include "ir/values.h"
-#include "scheduler/tiling/fuse.h"
 #include "scheduler/tiling/fuse_build.h"
 
 namespace mkc {

@@ -5,7 +5,6 @@
 // Let x be a row and n the norm's weights. The products of (x * n / rms(x)) equal those of (x * n), divided
 // by rms(x). The writer therefore rounds x * n. The square root waits until the products are summed, and the
 // writer's tasks leave the sums of squares for it.
-#include <algorithm>
 #include <optional>
 
 #include "scheduler/tiling/fuse_build.h"

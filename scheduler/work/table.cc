@@ -1,7 +1,6 @@
+#include <algorithm>
 #include <map>
 
-#include "ir/bodies.h"
-#include "scheduler/machine/ceil.h"
 #include "scheduler/machine/control_path.h"
 #include "scheduler/work/task.h"
 

@@ -2,7 +2,6 @@
 // line in table.cc. This header is internal to scheduler/work.
 #pragma once
 
-#include <algorithm>
 #include <span>
 
 #include "scheduler/work/work.h"

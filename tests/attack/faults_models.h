@@ -2,7 +2,6 @@
 // is fed.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

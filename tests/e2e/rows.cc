@@ -10,7 +10,6 @@
 #include <random>
 
 #include "frontend/op_graph.h"
-#include "scheduler/tiling/fuse.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/distance.h"
 #include "tests/reference/graph.h"

@@ -2,7 +2,6 @@
 // points.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

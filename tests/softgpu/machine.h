@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <map>
 #include <memory>
 #include <stdexcept>

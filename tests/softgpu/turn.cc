@@ -1,5 +1,4 @@
 // A warp's turn goes to some of its diverged lanes (PTX ISA, "Independent thread scheduling").
-#include <algorithm>
 #include <map>
 
 #include "tests/softgpu/machine.h"

@@ -1,8 +1,6 @@
 // Small models with random weights are compiled for the emulator and run by sessions.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Rows of a matrix are quantized block by block: a scale for each, codes, and the error that they leave.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "tools/quantize/matrix.h"
 #include "tools/quantize/shard.h"

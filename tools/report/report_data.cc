@@ -1,7 +1,5 @@
 #include "tools/report/report_data.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "scheduler/simulate/simulate_path.h"

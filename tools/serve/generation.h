@@ -2,11 +2,9 @@
 // stream.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "tools/serve/answer_json.h"
 #include "tools/serve/choice_text.h"

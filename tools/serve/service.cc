@@ -1,7 +1,6 @@
 #include "tools/serve/service.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 

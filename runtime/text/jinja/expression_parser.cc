@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "runtime/text/jinja/fault.h"
-#include "runtime/text/jinja/limits.h"
 #include "runtime/text/jinja/syntax.h"
 
 namespace mkrt::jinja {

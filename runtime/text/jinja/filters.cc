@@ -1,7 +1,6 @@
 #include "runtime/text/jinja/filters.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "runtime/text/jinja/fault.h"
 

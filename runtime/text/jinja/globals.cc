@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <ctime>
 
+#include "runtime/text/jinja/attributes.h"
 #include "runtime/text/jinja/call.h"
 #include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/iterate.h"
 #include "runtime/text/jinja/limits.h"
-#include "runtime/text/jinja/methods.h"
 #include "runtime/text/jinja/print.h"
 
 namespace mkrt::jinja {

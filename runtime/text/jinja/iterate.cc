@@ -1,7 +1,5 @@
 #include "runtime/text/jinja/iterate.h"
 
-#include <algorithm>
-
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/utf8.h"
 

@@ -1,7 +1,6 @@
 // Values are iterated over.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "runtime/text/jinja/arena.h"

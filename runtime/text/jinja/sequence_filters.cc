@@ -1,10 +1,8 @@
 // These filters go through the elements of a value.
 #include <algorithm>
-#include <memory>
 
 #include "runtime/text/jinja/arithmetic.h"
 #include "runtime/text/jinja/call.h"
-#include "runtime/text/jinja/compare.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/filters.h"
 #include "runtime/text/jinja/iterate.h"

@@ -3,7 +3,6 @@
 
 #include "runtime/text/jinja/arithmetic.h"
 #include "runtime/text/jinja/call.h"
-#include "runtime/text/jinja/compare.h"
 #include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/filters.h"

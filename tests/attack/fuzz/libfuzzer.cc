@@ -2,7 +2,6 @@
 // program holds the code of its own parser alone: libFuzzer looks at all of a program's counters after each
 // input.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

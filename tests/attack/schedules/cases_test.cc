@@ -2,7 +2,6 @@
 // why.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 

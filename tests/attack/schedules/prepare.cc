@@ -1,6 +1,4 @@
-#include <fmt/format.h>
 
-#include "tests/attack/schedules/finding.h"
 #include "tests/attack/schedules/run.h"
 
 namespace mkc::attack {

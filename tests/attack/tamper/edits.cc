@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "runtime/artefact/plan.h"

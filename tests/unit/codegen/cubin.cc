@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <sstream>

@@ -1,7 +1,6 @@
 // This test counts the allocations of its whole process, so it is a program of its own.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <new>
 

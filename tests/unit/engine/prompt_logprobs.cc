@@ -1,7 +1,6 @@
 // These tests check the log-probabilities of prompts, which the engine has from the logits of each fed row.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <random>
 
 #include "tests/unit/engine/fake_model.h"

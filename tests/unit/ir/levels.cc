@@ -8,7 +8,6 @@
 #include "scheduler/place/place.h"
 #include "scheduler/tiling/fuse.h"
 #include "tests/unit/frontend/fixtures.h"
-#include "tests/unit/scheduler/programs.h"
 
 namespace mkc {
 namespace {

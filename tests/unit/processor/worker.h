@@ -1,8 +1,6 @@
 // Tests of single bodies run on this worker of the processor.
 #pragma once
 
-#include <cstring>
-
 #include "tests/unit/device/launch.h"
 
 namespace mk {

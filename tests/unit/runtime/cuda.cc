@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <cstring>
 #include <fstream>
 #include <functional>
 
-#include "runtime/artefact/plan.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/session/session.h"
 #include "tests/unit/runtime/made_artefact.h"

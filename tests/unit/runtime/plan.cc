@@ -1,6 +1,5 @@
 // These tests check a plan against its manifest, record by record.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <cstddef>
 

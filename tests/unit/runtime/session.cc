@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 
-#include "runtime/artefact/plan.h"
 #include "runtime/base/npy.h"
 #include "runtime/engine/sampler.h"
 #include "tests/unit/runtime/fake_device.h"

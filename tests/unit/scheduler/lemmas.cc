@@ -6,10 +6,7 @@
 #include <map>
 #include <random>
 
-#include "ir/footprint.h"
 #include "ir/values.h"
-#include "scheduler/events/events.h"
-#include "scheduler/place/place.h"
 #include "scheduler/proof/context.h"
 #include "scheduler/tiling/fuse.h"
 #include "tests/unit/frontend/fixtures.h"

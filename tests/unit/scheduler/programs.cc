@@ -1,7 +1,5 @@
 #include "tests/unit/scheduler/programs.h"
 
-#include <functional>
-
 #include "scheduler/proof/prove.h"
 
 namespace mkc::test {

@@ -1,7 +1,6 @@
 // These tests run the proof for all values on programs of real families. They check what it accepts, and one
 // fault of each kind.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "ir/verify.h"
 #include "scheduler/events/events.h"
@@ -9,7 +8,6 @@
 #include "scheduler/proof/placements.h"
 #include "scheduler/proof/prove.h"
 #include "scheduler/tiling/fuse.h"
-#include "scheduler/tiling/split.h"
 #include "tests/unit/frontend/fixtures.h"
 
 namespace mkc {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <thread>

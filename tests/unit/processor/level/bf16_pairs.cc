@@ -2,7 +2,6 @@
 #include "tests/unit/processor/level/bf16_pairs.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "runtime/device/processor.h"
 
