@@ -129,10 +129,6 @@ Result<Target> target_of_kind(const Compilation& c, bool processor) {
 
 }  // namespace
 
-Result<Target> gpu_target_of(const Compilation& c) {
-  return target_of_kind(c, false);
-}
-
 Result<Target> processor_target_of(const Compilation& c) {
   return target_of_kind(c, true);
 }
@@ -145,7 +141,7 @@ GpuBuild describe_build(const Compilation& c, const Engines& engines) {
 }
 
 Result<GpuBuild> build_ptx(Compilation& c) {
-  const Result<Target> target = gpu_target_of(c);
+  const Result<Target> target = target_of_kind(c, false);
   if (!target.ok()) return target.error();
   const Timer timer(c, "ptx");
   GpuBuild build = describe_build(c, target.value().engines);

@@ -37,15 +37,14 @@ struct GpuBuild {
 };
 // Returns the target of the code, without the engines that the code does not use. Error: an unknown target.
 Result<Target> target_of(const Compilation& compilation);
-// Returns target_of(). Further error: the target is no GPU, or no processor.
-Result<Target> gpu_target_of(const Compilation& compilation);
+// Returns target_of(). Further error: the target is no processor.
 Result<Target> processor_target_of(const Compilation& compilation);
 // Returns the complete PTX file of a proved schedule. The manifest has its certificate, and a seal of plan
 // and manifest.
 std::string finish_ptx(const Compilation& compilation, GpuBuild build);
 // Returns manifest and plan of a placed schedule, without code.
 GpuBuild describe_build(const Compilation& compilation, const Engines& engines);
-// Makes PTX of a placed schedule. Errors: those of gpu_target_of.
+// Makes PTX of a placed schedule. Errors: those of target_of; the target is no GPU.
 Result<GpuBuild> build_ptx(Compilation& compilation);
 
 struct BuiltCubin {

@@ -22,11 +22,17 @@ std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory
                      of);
 }
 
+namespace {
+
+// Returns a fault as why_no_room() does, such as "141 GB of weights and 4096 pages of the cache do not fit in
+// the 80 GB of h100".
 std::string why_no_pages(const RoomNeeded& needed, uint64_t memory_bytes, const std::string& of) {
   const uint64_t bytes = needed.weights + needed.workspace + needed.pages * needed.page;
   return why_no_room(bytes, fmt::format("weights and {} of the cache", mkrt::counted(needed.pages, "page")),
                      memory_bytes, of);
 }
+
+}  // namespace
 
 std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
                            const mkrt::ContainerLimits& limits) {

@@ -27,8 +27,4 @@ struct RoomNeeded {
 std::string why_no_room_on(const mkrt::Device& device, const RoomNeeded& needed,
                            const mkrt::ContainerLimits& limits);
 
-// Returns a fault as why_no_room() does, such as "141 GB of weights and 4096 pages of the cache do not fit in
-// the 80 GB of h100".
-std::string why_no_pages(const RoomNeeded& needed, uint64_t memory_bytes, const std::string& of);
-
 }  // namespace mkc

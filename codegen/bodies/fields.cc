@@ -12,10 +12,15 @@ llvm::Value* operand_word(Emitter& e, const BodyCall& call, std::string_view rol
   return e.load32(call.record, offsetof(mkrt::MkGrid, operand) + 4 * operand_place(body, role, written));
 }
 
+namespace {
+
+// Returns the address of an operand in the arena that begins at `base`.
 llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
                       bool written) {
   return e.at(base, operand_word(e, call, role, written), mkrt::kOperandUnit);
 }
+
+}  // namespace
 
 const Tensor& Fields::tensor(std::string_view role, bool written) const {
   return operand_tensor(call.schedule.program, grid(), role, written);

@@ -10,9 +10,6 @@ namespace mkc {
 
 // Returns the record's entry for an operand (MkGrid::operand).
 llvm::Value* operand_word(Emitter& e, const BodyCall& call, std::string_view role, bool written);
-// Returns the address of an operand in the arena that begins at `base`.
-llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
-                      bool written);
 
 // Fields writes members of an argument struct at their C++ offsets.
 struct Fields {

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "runtime/base/half.h"
-#include "runtime/base/json_text.h"
 #include "runtime/session/gptq_config.h"
 
 namespace mkrt {
@@ -85,6 +84,15 @@ bool can_hold(const WeightFormat& format, const StoredMatrix& stored, uint64_t c
   return found.code == CodeType::kInteger && format.bits == stored.bits && groups;
 }
 
+// Returns a search of the checkpoint's tensors.
+FindTensor finder_of(const Checkpoint& checkpoint) {
+  return [&checkpoint](const std::string& name) -> std::optional<TensorHeader> {
+    const StoredTensor* t = checkpoint.find(name);
+    if (!t) return {};
+    return TensorHeader{t->name, t->dtype, t->file, t->shape};
+  };
+}
+
 }  // namespace
 
 bool is_float(const StoredTensor& t) {
@@ -105,14 +113,6 @@ float value_at(const StoredTensor& t, uint64_t i) {
   uint16_t bits;
   std::memcpy(&bits, t.bytes.data() + 2 * i, sizeof(bits));
   return t.dtype == "F16" ? f16_to_f32(bits) : bf16_to_f32(bits);
-}
-
-FindTensor finder_of(const Checkpoint& checkpoint) {
-  return [&checkpoint](const std::string& name) -> std::optional<TensorHeader> {
-    const StoredTensor* t = checkpoint.find(name);
-    if (!t) return {};
-    return TensorHeader{t->name, t->dtype, t->file, t->shape};
-  };
 }
 
 Result<MatrixReader> MatrixReader::open(const Checkpoint& checkpoint, const std::string& name,

@@ -16,9 +16,6 @@ bool is_float(const StoredTensor& tensor);
 // Returns element i of such a tensor, or of one of 8-bit floats.
 float value_at(const StoredTensor& tensor, uint64_t i);
 
-// Returns a search of the checkpoint's tensors.
-FindTensor finder_of(const Checkpoint& checkpoint);
-
 // PackedScales is the scales and zero points of some rows as MkPack takes them.
 struct PackedScales {
   std::vector<float> rows;     // of each row

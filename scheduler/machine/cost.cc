@@ -16,6 +16,13 @@ uint64_t region_elements(const Region& region, std::span<const int64_t> symbols,
   return static_cast<uint64_t>(elements);
 }
 
+// Returns the packed bytes of `rows` rows of a matrix, or of one matrix of a stack. `rows` are at most the
+// tensor's.
+uint64_t packed_bytes(const Tensor& weight, uint64_t rows) {
+  const auto cols = static_cast<uint64_t>(evaluate(weight.shape.back(), {}));
+  return mkrt::packed_shape(rows, cols, weight_type(weight)).bytes;
+}
+
 }  // namespace
 
 TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machine,
@@ -68,11 +75,6 @@ uint64_t position_bytes(const TaskProgram& program) {
     if (t.kind == TensorKind::kCache)
       bytes += t.shape[1].constant() * t.shape[3].constant() * dtype_bytes(t.dtype);
   return static_cast<uint64_t>(bytes);
-}
-
-uint64_t packed_bytes(const Tensor& weight, uint64_t rows) {
-  const auto cols = static_cast<uint64_t>(evaluate(weight.shape.back(), {}));
-  return mkrt::packed_shape(rows, cols, weight_type(weight)).bytes;
 }
 
 uint64_t packed_stack_bytes(const Tensor& weight) {

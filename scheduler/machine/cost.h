@@ -32,10 +32,7 @@ int64_t expected_active_experts(const Routing& routing, int64_t tokens);
 // Returns the bytes of keys and values of one position of a request, over all layers.
 uint64_t position_bytes(const TaskProgram& program);
 
-// Returns the packed bytes of `rows` rows of a matrix, or of one matrix of a stack. `rows` are at most the
-// tensor's.
-uint64_t packed_bytes(const Tensor& weight, uint64_t rows);
-// Returns the packed bytes of all rows of all matrices.
+// Returns the packed bytes of a matrix, or of all matrices of a stack.
 uint64_t packed_stack_bytes(const Tensor& weight);
 
 }  // namespace mkc

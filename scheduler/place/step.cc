@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "scheduler/machine/cost.h"
-
 namespace mkc {
 namespace {
 
@@ -225,12 +223,8 @@ std::string cell_name(const Step& step, uint32_t cell) {
       fmt::join(unflatten(cell - step.cell_base[event.index], event_dims(e, step.symbols)), ", "));
 }
 
-std::string symbol_values(const Step& step) {
-  return values_text(step.schedule->program.symbols, step.symbols);
-}
-
 Error step_error(const Step& step, const std::string& message) {
-  const std::string values = symbol_values(step);
+  const std::string values = values_text(step.schedule->program.symbols, step.symbols);
   return Error{fmt::format("error: {}{}", message, values.empty() ? "" : fmt::format(" (at {})", values))};
 }
 

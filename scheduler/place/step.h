@@ -45,7 +45,6 @@ Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols)
 void task_coords(const Step& step, uint32_t task, std::vector<int64_t>& coords);
 std::string task_name(const Step& step, uint32_t task);          // "%o[3]"
 std::string cell_name(const Step& step, uint32_t cell);          // "@o_done[2]"
-std::string symbol_values(const Step& step);                     // "T = 1, kv_len = 17"
 Error step_error(const Step& step, const std::string& message);  // with the symbol values
 
 }  // namespace mkc

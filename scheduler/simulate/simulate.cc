@@ -33,6 +33,12 @@ uint32_t loader_cell(const Step& step, GridId grid) {
   return TaskTime::kNone;
 }
 
+// Returns when the first bytes of a stream that has stood still arrive, by the smallest of the cold bursts.
+double ramp_ns(const Machine& m) {
+  const BurstPoint& first = m.cold_burst.front();
+  return std::max(0.0, first.bytes / first.bytes_per_ns - first.bytes / m.stream_bytes_per_ns);
+}
+
 }  // namespace
 
 Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOptions& options)
@@ -148,11 +154,6 @@ Simulation Simulator::run() {
                           task_name(step_, consumers_[w].task)));
   result_.ns = now_ns_;  // the last tickets are claimed when no task is left
   return std::move(result_);
-}
-
-double ramp_ns(const Machine& m) {
-  const BurstPoint& first = m.cold_burst.front();
-  return std::max(0.0, first.bytes / first.bytes_per_ns - first.bytes / m.stream_bytes_per_ns);
 }
 
 namespace {

@@ -67,9 +67,6 @@ struct SimulateOptions {
   bool fused = true;
 };
 
-// Returns when the first bytes of a stream that has stood still arrive, by the smallest of the cold bursts.
-double ramp_ns(const Machine& machine);
-
 // Simulates one step. `symbols` are by SymbolId. Errors: those of rules 1 and 4 of prove.h at these values.
 Result<Simulation> simulate(const Schedule& schedule, const Machine& machine, std::vector<int64_t> symbols,
                             const SimulateOptions& options = {});

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "ir/footprint.h"
 #include "scheduler/tiling/grid_pattern.h"
 
@@ -56,6 +54,12 @@ std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int6
   return "";
 }
 
+namespace {
+
+// Replaces a product by two grids. The partial grid keeps the product's name. The tasks of the partial grid
+// multiply a strip with the columns of one part and leave the sum of each K slice. The tasks are ordered part
+// by part. The grid NAME_reduce adds these sums in order and applies the product's epilogue. Requires that
+// why_not_split returns "".
 TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   const TaskGrid product = program.grids[id];
   MKC_ASSERT(why_not_split(program, product, parts).empty(), "a product that cannot be split");
@@ -74,6 +78,8 @@ TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   program.grids.items.insert(program.grids.items.begin() + id.index + 1, std::move(reduce));
   return program;
 }
+
+}  // namespace
 
 Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitRule>& rules) {
   std::vector<int64_t> parts(program.grids.size(), 1);

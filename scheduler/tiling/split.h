@@ -13,12 +13,6 @@ namespace mkc {
 // Returns what keeps a grid from being split into this many parts, for people; "" where nothing does.
 std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int64_t parts);
 
-// Replaces a product by two grids. The partial grid keeps the product's name. The tasks of the partial grid
-// multiply a strip with the columns of one part and leave the sum of each K slice. The tasks are ordered part
-// by part. The grid NAME_reduce adds these sums in order and applies the product's epilogue. Requires that
-// why_not_split returns "".
-TaskProgram split_product(TaskProgram program, GridId product, int64_t parts);
-
 // Splits every product as the last rule that fits it asks. Errors, at the rule: no grid fits the name, or a
 // grid that fits cannot be split.
 Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitRule>& rules);
