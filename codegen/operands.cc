@@ -114,7 +114,7 @@ uint32_t if_reached(const TaskProgram& program, const TaskGrid& grid, uint32_t f
 
 }  // namespace
 
-uint32_t wgmma_from(const Schedule& schedule, GridId id, const Engines& engines) {
+uint32_t reached_wgmma_from(const Schedule& schedule, GridId id, const Engines& engines) {
   const TaskGrid& grid = schedule.program.grids[id];
   return if_reached(schedule.program, grid, engines.warpgroups ? wgmma_from(schedule.program, grid) : 0);
 }
@@ -123,12 +123,12 @@ bool needs_registers(const Schedule& schedule, GridId id, const Engines& engines
   const TaskGrid& grid = schedule.program.grids[id];
   if (!engines.warpgroups || !multiplies(grid)) return false;
   const mkrt::WeightType type = weight_type(operand_tensor(schedule.program, grid, "weight"));
-  return wgmma_from(schedule, id, engines) != 0 ||
+  return reached_wgmma_from(schedule, id, engines) != 0 ||
          (mkrt::has_wide_warps(type, mkrt::kMma64Strips, grid.body == BodyKind::kExpert) &&
           max_multiplied_rows(schedule.program, grid) > mkrt::kWarpTokens);
 }
 
-uint32_t fp8_from(const Schedule& schedule, GridId id) {
+uint32_t reached_fp8_from(const Schedule& schedule, GridId id) {
   const TaskGrid& grid = schedule.program.grids[id];
   return if_reached(schedule.program, grid, fp8_from(schedule.program, grid));
 }

@@ -28,7 +28,7 @@ size_t operand_place(BodyKind body, std::string_view role, bool written);
 
 // Returns the number of tokens from which warpgroups multiply in a product. The result is 0 if they never do,
 // and for other grids.
-uint32_t wgmma_from(const Schedule& schedule, GridId grid, const Engines& engines);
+uint32_t reached_wgmma_from(const Schedule& schedule, GridId grid, const Engines& engines);
 // Tells whether a product's sums need more registers than a thread has at the kernel's start. Sums of
 // warpgroups do, and those of wide warps with two strips (runtime/abi/packing.h).
 bool needs_registers(const Schedule& schedule, GridId grid, const Engines& engines);
@@ -46,6 +46,6 @@ uint32_t left_out(const TaskProgram& program, const TaskGrid& grid);
 
 // Returns the number of tokens from which a product's activations are 8-bit floats. The result is 0 if they
 // never are, and for other grids.
-uint32_t fp8_from(const Schedule& schedule, GridId grid);
+uint32_t reached_fp8_from(const Schedule& schedule, GridId grid);
 
 }  // namespace mkc

@@ -52,8 +52,8 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, padding),
         static_cast<int64_t>(code_padding(program, f.grid(), types_with_padded_chunks(program))));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
-  f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
-  f.set(offsetof(Args, fp8_from), fp8_from(f.call.schedule, f.call.grid));
+  f.set(offsetof(Args, wgmma_from), reached_wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
+  f.set(offsetof(Args, fp8_from), reached_fp8_from(f.call.schedule, f.call.grid));
   f.set(offsetof(Args, has_codes), reads_codes(f.grid()));
 }
 

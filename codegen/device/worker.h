@@ -215,7 +215,7 @@ MK_INLINE AS1 MkTrack* track_of(const Worker& w) {
   return (AS1 MkTrack*)(w.session->trace + (mk_worker() * kTracks + w.thread / kConsumerThreads) * bytes);
 }
 
-// begin_track() empties the tracks for this launch. All threads call it.
+// begin_track() empties the track of this thread's role for this launch. All threads call it.
 MK_INLINE void begin_track(const Worker& w) {
   if (!stamps(w)) return;
   *w.stamped() = 0;
