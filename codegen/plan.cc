@@ -1,7 +1,6 @@
 #include "codegen/plan.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "codegen/describe.h"
 #include "codegen/operands.h"
@@ -11,13 +10,15 @@
 namespace mkc {
 namespace {
 
+static_assert(kSlotAlignment % mkrt::kOperandUnit == 0, "MkGrid::operand holds offsets of slots");
+
 // Returns the entry of MkGrid::operand for a tensor: the index of a cache, or the offset of another tensor in
 // units of kOperandUnit.
 uint32_t operand_word(const Schedule& s, TensorId tensor) {
   if (s.program.tensors[tensor].kind == TensorKind::kCache)
     return static_cast<uint32_t>(number_in_kind(s.program.tensors, tensor));
-  const uint64_t offset = s.slots[tensor.index].offset, unit = offset / mkrt::kOperandUnit;
-  MKC_ASSERT(offset % mkrt::kOperandUnit == 0 && unit < mkrt::kNoOperand, "a slot that no record can name");
+  const uint64_t unit = s.slots[tensor.index].offset / mkrt::kOperandUnit;
+  MKC_ASSERT(unit < mkrt::kNoOperand, "a slot that no record can name");
   return static_cast<uint32_t>(unit);
 }
 

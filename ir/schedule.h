@@ -88,6 +88,7 @@ struct RingPlan {
   bool operator==(const RingPlan&) const = default;
 };
 
+constexpr uint64_t kSlotAlignment = 256;  // Slots begin at multiples of this many bytes.
 // A slot says where a tensor lies, as a byte offset in the arena of the tensor's kind. One arena holds
 // weights and tables. The workspace holds activations and outputs. Inputs and caches are bound at run time.
 // Tensors with disjoint lifetimes may overlap in the workspace.

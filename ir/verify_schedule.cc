@@ -5,7 +5,6 @@
 namespace mkc {
 namespace {
 
-constexpr uint64_t kSlotAlignment = 256;
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 62;
 
 Site machine_site(const Schedule& s) {

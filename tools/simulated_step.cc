@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ir/bodies.h"
 #include "scheduler/machine/cost.h"
 #include "scheduler/machine/measured.h"
 #include "scheduler/search/beside.h"
@@ -12,7 +13,6 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kMaxTokens = 256, kMaxRequests = 64;
 constexpr int64_t kDefaultContext = 1024;
 
 int64_t tokens_of(const StepOptions& o) {
@@ -56,18 +56,18 @@ void add_step_options(CLI::App& command, StepOptions& request) {
   command.get_option("--context")
       ->description("positions of the request, this step's included; default 1024");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
-      ->check(CLI::Range(int64_t{1}, kMaxRequests));
+      ->check(CLI::Range(int64_t{1}, kMaxStepRequests));
   CLI::Option* tokens = command.add_option(
       "--tokens", request.tokens, "tokens of the step, shared out among the requests; default one each");
-  tokens->check(CLI::Range(int64_t{1}, kMaxTokens));
+  tokens->check(CLI::Range(int64_t{1}, kMaxStepTokens));
   command.add_option("--chunk", request.chunk, "tokens of the last request, where the others have one")
-      ->check(CLI::Range(int64_t{1}, kMaxTokens))
+      ->check(CLI::Range(int64_t{1}, kMaxStepTokens))
       ->excludes(tokens);
 }
 
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options) {
   // --context is itself the limit of the cache.
-  request.model.options.step_tokens = std::min(tokens_of(request), kMaxTokens);
+  request.model.options.step_tokens = std::min(tokens_of(request), kMaxStepTokens);
   request.model.options.step_requests = request.batch;
   Result<Compilation> opened = open_model(request.model, false);
   if (!opened.ok()) return opened.error();

@@ -211,6 +211,11 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
   return before;
 }
 
+namespace {
+
+// Returns the bytes that each tensor needs, at the symbols' upper bounds. Inputs take none, and neither do
+// weights that no grid reads. Plain weights of rank 1 are kept in f32, those of rank 2 in their own type.
+// Packed weights are laid out as in runtime/abi/packing.h.
 std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
   const std::vector<int64_t> max = upper_bounds(program.symbols);
   std::vector<bool> is_read(program.tensors.size(), false);
@@ -222,6 +227,8 @@ std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
   return bytes;
 }
 
+// Returns the counters that each event needs, at the symbols' upper bounds: its cells, and its log where it
+// keeps one. Requires the placements.
 std::vector<uint32_t> event_counters(const Schedule& schedule) {
   std::vector<uint32_t> counters;
   for (EventId e : schedule.program.events.ids()) {
@@ -230,6 +237,8 @@ std::vector<uint32_t> event_counters(const Schedule& schedule) {
   }
   return counters;
 }
+
+}  // namespace
 
 void plan_memory(Schedule& schedule, bool keep_activations) {
   const TaskProgram& program = schedule.program;

@@ -7,17 +7,6 @@
 
 namespace mkc {
 
-constexpr uint64_t kSlotAlignment = 256;
-
-// Returns the bytes that each tensor needs, at the symbols' upper bounds. Inputs take none, and neither do
-// weights that no grid reads. Plain weights of rank 1 are kept in f32, those of rank 2 in their own type.
-// Packed weights are laid out as in runtime/abi/packing.h.
-std::vector<uint64_t> slot_bytes(const TaskProgram& program);
-
-// Returns the counters that each event needs, at the symbols' upper bounds: its cells, and its log where it
-// keeps one. Requires the placements.
-std::vector<uint32_t> event_counters(const Schedule& schedule);
-
 // Fills slots and arena sizes. Activations share memory where the events already keep them apart
 // (grids_before). `keep_activations` keeps all activations until the step has ended.
 void plan_memory(Schedule& schedule, bool keep_activations);
