@@ -1,16 +1,15 @@
 #include "codegen/assembler.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <glob.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/temporaries.h"
 
 namespace mkc {
@@ -26,11 +25,6 @@ std::optional<uint32_t> number_before(const std::string& log, std::string_view w
   uint32_t number = 0;
   const auto [behind, failed] = std::from_chars(log.data() + begin, log.data() + end, number);
   return failed == std::errc() && behind == log.data() + end ? std::optional(number) : std::nullopt;
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 // Search collects candidates and lists each file once.
@@ -69,20 +63,20 @@ std::string program_folder() {
 AssemblerSearch search_assemblers(const std::string& flag) {
   Search search;
   for (const auto& [path, origin] :
-       {std::pair(flag, "--assembler"), std::pair(environment("MKC_ASSEMBLER"), "MKC_ASSEMBLER")})
+       {std::pair(flag, "--assembler"), std::pair(mkrt::environment("MKC_ASSEMBLER"), "MKC_ASSEMBLER")})
     if (!path.empty()) {
       search.looked_at.push_back(fmt::format("{} ({})", path, origin));
       search.add(path, origin);
       return search;
     }
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const std::string folder = environment(name); !folder.empty()) search.add_toolkit(folder, name);
+    if (const std::string folder = mkrt::environment(name); !folder.empty()) search.add_toolkit(folder, name);
   if (const std::string folder = program_folder(); !folder.empty())
     search.add_toolkit(folder + "/assembler", "beside mkc");
   for (const char* folder : {"/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda"})
     search.add_toolkit(folder, "usual folder");
   search.add_matches("/usr/lib/x86_64-linux-gnu/libnvJitLink.so*", "usual folder");
-  std::string path = environment("PATH");
+  std::string path = mkrt::environment("PATH");
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find(':', begin), path.size());
     search.add_matches(path.substr(begin, end - begin) + "/ptxas", "PATH");

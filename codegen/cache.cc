@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "runtime/artefact/manifest.h"
 #include "runtime/base/entry_name.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/file.h"
 
 namespace mkc {
@@ -68,14 +68,12 @@ void shrink(const Cache& cache) {
 }  // namespace
 
 Cache default_cache() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (const std::string folder = variable("MKC_CACHE"); !folder.empty())
+  if (const std::string folder = mkrt::environment("MKC_CACHE"); !folder.empty())
     return folder == "off" ? Cache{} : Cache{folder};
-  if (const std::string base = variable("XDG_CACHE_HOME"); base.starts_with('/')) return Cache{base + "/mkc"};
-  if (const std::string home = variable("HOME"); home.starts_with('/')) return Cache{home + "/.cache/mkc"};
+  if (const std::string base = mkrt::environment("XDG_CACHE_HOME"); base.starts_with('/'))
+    return Cache{base + "/mkc"};
+  if (const std::string home = mkrt::environment("HOME"); home.starts_with('/'))
+    return Cache{home + "/.cache/mkc"};
   return {};
 }
 

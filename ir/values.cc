@@ -5,29 +5,15 @@
 
 #include <algorithm>
 
+#include "ir/ceil.h"
 #include "ir/domain.h"
 
 namespace mkc {
 namespace {
 
-int64_t ceil_of(int64_t n, int64_t by) {
-  return (n + by - 1) / by;
-}
-
-}  // namespace
-
-std::vector<Bounds> symbol_bounds(const Symbols& symbols) {
-  std::vector<Bounds> out;
-  for (const Symbol& s : symbols) out.push_back(s.bounds);
-  return out;
-}
-
-std::vector<int64_t> upper_bounds(const Symbols& symbols) {
-  std::vector<int64_t> max;
-  for (const Symbol& s : symbols) max.push_back(s.bounds.hi);
-  return max;
-}
-
+// Lays the values out as evaluate() takes them: one entry per SymbolId, then the elements of the lists.
+// `given` is by SymbolId: the one value of a symbol, or the elements of a list. A list of sums that is not
+// cut is given nothing.
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given) {
   std::vector<int64_t> values(symbols.size());
   for (SymbolId id : symbols.ids()) {
@@ -50,6 +36,20 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
     }
   }
   return values;
+}
+
+}  // namespace
+
+std::vector<Bounds> symbol_bounds(const Symbols& symbols) {
+  std::vector<Bounds> out;
+  for (const Symbol& s : symbols) out.push_back(s.bounds);
+  return out;
+}
+
+std::vector<int64_t> upper_bounds(const Symbols& symbols) {
+  std::vector<int64_t> max;
+  for (const Symbol& s : symbols) max.push_back(s.bounds.hi);
+  return max;
 }
 
 Routing routing_of(const Symbols& symbols) {

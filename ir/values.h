@@ -1,9 +1,7 @@
 // A step gives each symbol of a program a value, and each grid its number of tasks.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "ir/step_symbols.h"
@@ -42,11 +40,6 @@ constexpr int64_t kBusyKvChunks = 16;  // KV chunks per key/value head that keep
 // chunks are for steps that have enough of them to keep all workers busy. KV chunks are also for steps whose
 // KV tiles would exceed the partial slots. Requires the cut symbols.
 int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests);
-
-// Lays the values out as evaluate() takes them: one entry per SymbolId, then the elements of the lists.
-// `given` is by SymbolId: the one value of a symbol, or the elements of a list. A list of sums that is not
-// cut is given nothing.
-std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given);
 
 // Returns the values of a step with these requests. Symbols are found by the names that the frontend gives. T
 // is the number of all rows and B the number of requests. Each request has q_len rows and kv_len positions.

@@ -1,15 +1,11 @@
 #include "tools/hub_cache.h"
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "runtime/base/environment.h"
 
 namespace mkc {
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool is_of_names(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' ||
@@ -25,11 +21,11 @@ bool is_part(std::string_view part) {
 
 std::string hub_cache() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
-    if (const std::string folder = variable(name); !folder.empty()) return folder;
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return home + "/hub";
-  if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty())
+    if (const std::string folder = mkrt::environment(name); !folder.empty()) return folder;
+  if (const std::string home = mkrt::environment("HF_HOME"); !home.empty()) return home + "/hub";
+  if (const std::string caches = mkrt::environment("XDG_CACHE_HOME"); !caches.empty())
     return caches + "/huggingface/hub";
-  return variable("HOME") + "/.cache/huggingface/hub";
+  return mkrt::environment("HOME") + "/.cache/huggingface/hub";
 }
 
 std::string hub_folder(std::string_view name) {

@@ -109,7 +109,7 @@ Status run_lines(const RunArguments& a, Prepared& p, Loaded& loaded, mkrt::Sessi
   if (a.recompute) batch.preemption = mkrt::Preemption::kRecompute;
   if (!a.json) batch.device = loaded.device->name();
   Status status = run_batch(batch, session);
-  return status.ok() ? write_trace(a, session) : status;
+  return status.ok() && !a.trace.empty() ? session.write_trace(a.trace) : status;
 }
 
 Status run_prompt_or_batch(RunArguments a) {

@@ -63,15 +63,6 @@ void print_facts(const std::string& device, const TokenRate& rate, double second
 
 }  // namespace
 
-// Writes the trace of the last launch, if --trace asks for it.
-Status write_trace(const RunArguments& a, const mkrt::Session& session) {
-  if (a.trace.empty()) return {};
-  const mkrt::Result<mkrt::Trace> trace = session.read_trace();
-  if (!trace.ok()) return trace.error();
-  const std::string text = mkrt::to_json(trace.value()) + "\n";
-  return mkrt::write_file(a.trace, std::as_bytes(std::span(text)));
-}
-
 Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loaded, mkrt::Session& session) {
   const std::string device = loaded.device->name();
   const NewTokenLimit limit = limit_of(a, run.prompt.size(), session);
@@ -101,7 +92,8 @@ Status run_prompt(const RunArguments& a, const PromptRun& run, const Loaded& loa
   progress.clear();
   if (!tokens.ok()) return tokens.error();
   if (not_finite) print_err("{}: warning: {}\n", device, mkrt::kNotFiniteText);
-  if (Status status = write_trace(a, session); !status.ok()) return status;
+  if (!a.trace.empty())
+    if (Status status = session.write_trace(a.trace); !status.ok()) return status;
   if (!a.logits_out.empty())
     if (Status status = mkrt::write_npy(a.logits_out, logits, loaded.artefact.manifest.vocab); !status.ok())
       return status;

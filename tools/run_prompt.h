@@ -21,7 +21,4 @@ struct PromptRun {
 Status run_prompt(const RunArguments& arguments, const PromptRun& run, const Loaded& loaded,
                   mkrt::Session& session);
 
-// Writes the trace of the last launch, if --trace asks for it.
-Status write_trace(const RunArguments& arguments, const mkrt::Session& session);
-
 }  // namespace mkc

@@ -98,13 +98,6 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& blo
   }
 }
 
-// partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
-// the heads of the group.
-MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& block, u32 partial, u32 x) {
-  const u32 group = a.heads / a.kv_heads;
-  return ((u64)partial * a.tokens + block.first + x / group) * a.heads + block.head * group + x % group;
-}
-
 // add_to_partial() adds the warps' sums in warp order, for rows [first_row, first_row + kSumRows) and columns
 // [column, column + kValueColumns). The first KV tile of a partial stores the sum, and later ones add to it.
 // A row that sees none of the KV tile adds 0.

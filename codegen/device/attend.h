@@ -98,6 +98,13 @@ struct Rows {
   }
 };
 
+// partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
+// the heads of the group.
+MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& block, u32 partial, u32 x) {
+  const u32 group = a.heads / a.kv_heads;
+  return ((u64)partial * a.tokens + block.first + x / group) * a.heads + block.head * group + x % group;
+}
+
 // first_seen() is the first position that the row at position `last` sees.
 MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
   return a.window != 0 && last + 1 > a.window ? last + 1 - a.window : 0;

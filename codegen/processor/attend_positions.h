@@ -42,13 +42,6 @@ MK_INLINE const f32* rope_of(const AttendArgs& a, u32 position) {
   return a.rotated ? plain(a.rope) + (u64)position * a.head_dim : nullptr;
 }
 
-// partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
-// the heads of the group.
-MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& block, u32 partial, u32 x) {
-  const u32 group = a.heads / a.kv_heads;
-  return ((u64)partial * a.tokens + block.first + x / group) * a.heads + block.head * group + x % group;
-}
-
 // Scales are those of a Merge.
 struct Scales {
   f32 before, more;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/bodies/body.h"
+#include "ir/ceil.h"
 #include "ir/values.h"
 
 namespace mkc {
@@ -12,7 +13,7 @@ namespace {
 // Returns the largest number of KV tiles that the rows of a block see. The rows see up to window + rows - 1
 // positions. A run of n positions lies in up to (n - 2) / kKvTilePositions + 2 KV tiles.
 int64_t max_kv_tiles(int64_t context, int64_t window, int64_t max_rows) {
-  const int64_t all = (context + kKvTilePositions - 1) / kKvTilePositions;
+  const int64_t all = ceil_of(context, kKvTilePositions);
   const int64_t seen = window + max_rows - 1;
   return window == 0 ? all : std::min(all, (seen + kKvTilePositions - 2) / kKvTilePositions + 1);
 }

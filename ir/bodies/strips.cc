@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/ceil.h"
+
 namespace mkc {
 
 int64_t strip_columns(const TaskGrid& grid) {
@@ -33,7 +35,7 @@ void check_strips(const GridUnderCheck& c, size_t coordinate) {
   const int64_t strips = task_strips(c.grid);
   if (strips < 1 || strips > kMaxStrips)
     return c.v.report(18, c.site, fmt::format("{} strips a task, expected 1 to {}", strips, kMaxStrips));
-  const int64_t tasks = (rows + strips * kTileRows - 1) / (strips * kTileRows);
+  const int64_t tasks = ceil_of(rows, strips * kTileRows);
   if (c.grid.coords.size() <= coordinate || c.grid.coords[coordinate].extent.is_const(tasks)) return;
   const Coord& found = c.grid.coords[coordinate];
   c.v.report(19, c.site,

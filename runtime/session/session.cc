@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/file.h"
 #include "runtime/session/fault.h"
 #include "runtime/session/session_state.h"
 
@@ -226,6 +227,13 @@ Result<Trace> Session::read_trace() const {
   std::vector<std::byte> memory(trace_bytes(s.manifest.workers, s.session.trace_stamps));
   if (Status status = s.device->read(memory, s.session.trace); !status.ok()) return status.error();
   return make_trace(s.manifest, s.device->name(), s.traced, s.session.trace_stamps, memory);
+}
+
+Status Session::write_trace(const std::string& path) const {
+  const Result<Trace> trace = read_trace();
+  if (!trace.ok()) return trace.error();
+  const std::string text = to_json(trace.value()) + "\n";
+  return write_file(path, std::as_bytes(std::span(text)));
 }
 
 Status Session::step(const Batch& given, StepResult& result, float* logits) {

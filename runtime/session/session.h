@@ -131,6 +131,8 @@ class Session {
   // Returns the stamps of the last launch, also of one that ended by a fault. Errors: the kernel is not
   // traced; a step is under way.
   Result<Trace> read_trace() const;
+  // Writes the trace to a file (docs/trace.md). Errors: those of read_trace(); the file cannot be written.
+  Status write_trace(const std::string& path) const;
   // Sets the stream from the next launch on. Errors: a launch is under way.
   Status set_stream(uint64_t stream);
   void set_timeout(uint64_t timeout_ns);

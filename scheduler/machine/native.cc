@@ -29,13 +29,8 @@ constexpr const char* kClockRates[] = {"worker_bytes_per_ns", "worker_l2_bytes_p
                                        "mma_per_ns",          "mma_fp8_per_ns",         "fma16_bytes_per_ns",
                                        "attend_bytes_per_ns", "code_bytes_per_ns"};
 
-double rounded(double value) {
-  const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits
-  return std::round(value / unit) * unit;
-}
-
 ordered_json figure(double value, const std::string& source) {
-  return {{"value", rounded(value)}, {"source", source}};
+  return {{"value", to_four_digits(value)}, {"source", source}};
 }
 ordered_json count(uint64_t value, const std::string& source) {
   return {{"value", value}, {"source", source}};
@@ -43,7 +38,7 @@ ordered_json count(uint64_t value, const std::string& source) {
 
 // Scales a range with its value. The same rounding keeps the value within the range.
 ordered_json scaled(const ordered_json& range, double by) {
-  return {rounded(range[0].get<double>() * by), rounded(range[1].get<double>() * by)};
+  return {to_four_digits(range[0].get<double>() * by), to_four_digits(range[1].get<double>() * by)};
 }
 
 double distance(const Machine& m, const mkrt::DeviceFacts& facts) {
@@ -150,7 +145,7 @@ class Derivation {
           1.33 * stream, fmt::format("guess: a third more than the stream; by SMs it would be {}", l2));
     ordered_json bursts = ordered_json::array();
     for (const BurstPoint& p : base_.cold_burst)
-      bursts.push_back({p.bytes, rounded(p.bytes_per_ns * stream / base_.stream_bytes_per_ns)});
+      bursts.push_back({p.bytes, to_four_digits(p.bytes_per_ns * stream / base_.stream_bytes_per_ns)});
     out_["cold_burst"] = {{"value", bursts},
                           {"source", fmt::format("derived: {}'s ramp scaled by the stream", base_.name)}};
     said_ += fmt::format("  reading rate: {:.2f} of {:.0f} bytes/ns, {}\n", share, peak, formula);
@@ -161,6 +156,11 @@ class Derivation {
   ordered_json out_;
   std::string said_;
 };
+
+// Tells whether doctor may measure this figure of a description.
+bool is_measurable(std::string_view key) {
+  return key == "stream_bytes_per_ns" || key == "cold_burst" || key == "notify_ns";
+}
 
 // Returns the description with the figures of a file that doctor wrote.
 Result<std::string> with_measured(const std::string& description, std::string_view measured,
@@ -193,12 +193,13 @@ std::string slug(const std::string& name) {
   return out;
 }
 
-double peak_bytes_per_ns(const mkrt::DeviceFacts& facts) {
-  return 2 * facts.memory_mhz * facts.bus_bits / 8 / 1000;
+double to_four_digits(double value) {
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 3);
+  return std::round(value / unit) * unit;
 }
 
-bool is_measurable(std::string_view key) {
-  return key == "stream_bytes_per_ns" || key == "cold_burst" || key == "notify_ns";
+double peak_bytes_per_ns(const mkrt::DeviceFacts& facts) {
+  return 2 * facts.memory_mhz * facts.bus_bits / 8 / 1000;
 }
 
 Result<NativeMachine> machine_of_device(const mkrt::DeviceFacts& facts, std::string_view target,

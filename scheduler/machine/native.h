@@ -9,6 +9,9 @@
 
 namespace mkc {
 
+// Returns a number above 0, rounded to four significant digits as figures of a description are.
+double to_four_digits(double value);
+
 // Returns the bytes per nanosecond between device and memory by clock and bus: 2 * memory_mhz * bus_bits / 8
 // / 1000. Returns 0 where the driver does not give these.
 double peak_bytes_per_ns(const mkrt::DeviceFacts& facts);
@@ -37,8 +40,5 @@ struct NativeMachine {
 // write.
 Result<NativeMachine> machine_of_device(const mkrt::DeviceFacts& facts, std::string_view target,
                                         std::string_view measured = "");
-
-// Tells whether doctor may measure this figure of a description.
-bool is_measurable(std::string_view key);
 
 }  // namespace mkc

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/ceil.h"
 #include "ir/values.h"
 #include "runtime/abi/packing.h"
 #include "scheduler/place/choose.h"
@@ -78,7 +79,7 @@ bool has_its_rows_alone(const TaskProgram& program, const TaskGrid& product) {
 
 // Tells whether some workers must take many more strips of a product than others.
 bool is_uneven(const TaskGrid& product, uint32_t workers) {
-  const int64_t strips = product.coords[0].extent.constant(), max = (strips + workers - 1) / workers;
+  const int64_t strips = product.coords[0].extent.constant(), max = ceil_of(strips, workers);
   return static_cast<double>(max * workers) > kUneven * static_cast<double>(strips);
 }
 

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include "ir/bodies.h"
+#include "ir/ceil.h"
 #include "ir/values.h"
 #include "runtime/abi/packing.h"
-#include "scheduler/machine/ceil.h"
-#include "scheduler/tiling/fuse.h"
 #include "scheduler/tiling/fuse_build.h"
 
 namespace mkc {

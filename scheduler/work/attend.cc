@@ -1,5 +1,5 @@
+#include "ir/ceil.h"
 #include "ir/values.h"
-#include "scheduler/machine/ceil.h"
 #include "scheduler/machine/control_path.h"
 #include "scheduler/work/processor.h"
 

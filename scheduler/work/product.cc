@@ -1,8 +1,8 @@
 // The products are product, split_k_partial and expert.
 #include <algorithm>
 
+#include "ir/ceil.h"
 #include "runtime/abi/abi.h"
-#include "scheduler/machine/ceil.h"
 #include "scheduler/machine/control_path.h"
 #include "scheduler/work/processor.h"
 #include "scheduler/work/variant.h"

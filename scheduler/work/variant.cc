@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/ceil.h"
 #include "ir/tasks.h"
 #include "runtime/abi/abi.h"
-#include "scheduler/machine/ceil.h"
 #include "scheduler/work/loop_slots.h"
 
 namespace mkc {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 
 #include "codegen/processor_loops.h"
 #include "runtime/base/counted.h"
 #include "runtime/device/processor.h"
+#include "scheduler/machine/native.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/plausible.h"
 #include "tools/doctor/processor_bench.h"
@@ -21,10 +21,6 @@ using nlohmann::ordered_json;
 
 constexpr uint64_t kReadUnit = 256;
 constexpr double kMinSignal = 5, kMaxSignal = 20000;  // plausible ns of a signal
-double to_four_digits(double value) {
-  const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits
-  return std::round(value / unit) * unit;
-}
 
 // Measures with the loops of the processor's best target, and products and attention with those of each.
 class Measurer {

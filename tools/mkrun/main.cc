@@ -205,14 +205,6 @@ Status time_all(const Arguments& a, Session& session) {
   return {};
 }
 
-// Writes the trace of the last launch.
-Status write_trace(const Arguments& a, const Session& session) {
-  const Result<Trace> trace = session.read_trace();
-  if (!trace.ok()) return trace.error();
-  const std::string text = to_json(trace.value()) + "\n";
-  return write_file(a.trace, std::as_bytes(std::span(text)));
-}
-
 // Opens the device that the artefact is for.
 Result<std::unique_ptr<Device>> open_device(const Arguments& a, const Manifest& manifest) {
   if (!manifest.target.starts_with("x86-64")) return open_cuda(a.device.value_or(0));
@@ -266,7 +258,7 @@ Status work(const Arguments& a) {
   }
   say(out);
   if (Status status = a.steps > 0 ? time_all(a, session.value()) : Status(); !status.ok()) return status;
-  return a.trace.empty() ? Status() : write_trace(a, session.value());
+  return a.trace.empty() ? Status() : session.value().write_trace(a.trace);
 }
 
 // Returns work()'s status, or that this machine has no memory or no thread for it.
