@@ -1,7 +1,7 @@
 // attack_models checks random models and settings against float64, and runs of one model against each other
 // bit by bit. Each case runs in a process of its own.
 //
-//   attack_models --device both --seed 1 --count 1000 --report models.json [--time 600] [--quiet]
+//   attack_models --device both --seed 1 --count 1000 --report models.json [--seconds 600] [--quiet]
 //   attack_models --device cpu --seed 1 --from 17 --count 1       one case alone, with what it is
 //
 // A run goes on where its report ends. Exit status 1: some case was wrong, failed, crashed or timed out.
@@ -34,7 +34,7 @@ constexpr uint64_t kBetweenWrites = 100;
 struct Arguments {
   uint64_t seed = 1, count = 100;
   std::optional<uint64_t> from;  // nothing: where the report ends
-  double time = 0;               // seconds after which no case begins; 0: no limit
+  double seconds = 0;            // seconds after which no case begins; 0: no limit
   std::string report;
   std::string keep;  // directory for checkpoints of cases that fail; "": none
   std::vector<DeviceKind> devices{DeviceKind::kEmulator};
@@ -115,7 +115,7 @@ class Attack {
   // Returns whether some case is a finding.
   bool run() {
     for (uint64_t i = 0; i < arguments_.count; ++i) {
-      if (arguments_.time != 0 && seconds_since(begun_) > arguments_.time) break;
+      if (arguments_.seconds != 0 && seconds_since(begun_) > arguments_.seconds) break;
       for (const DeviceKind device : arguments_.devices) run_one(device);
       if (i % kBetweenWrites == 0) report_.write();
     }
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", arguments.seed, "of all cases");
   app.add_option("--count", arguments.count, "of cases of each device");
   app.add_option("--from", arguments.from, "the first case; default: where the report ends");
-  app.add_option("--time", arguments.time, "in seconds, after which no case begins; 0: no limit");
+  app.add_option("--seconds", arguments.seconds, "after which no case begins; 0: no limit");
   app.add_option("--report", arguments.report, "JSON file that the cases are added to")->excludes("--from");
   app.add_option("--keep", arguments.keep, "directory for the checkpoints of cases that fail");
   std::string device = "both";

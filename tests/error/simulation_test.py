@@ -32,8 +32,9 @@ class SimulationTest(Command):
 
     def test_what_is_left_out_of_a_step_shows(self):
         step = ("simulate", FIXTURE, "--workers", 5, "--context", 40, "--json")
-        us = {what: json.loads(self.mkc(*step, *what)[1])["us"] for what in ((), ("--no-run-ahead",), ("--balance-grids",))}
+        us = {what: json.loads(self.mkc(*step, *what)[1])["us"] for what in ((), ("--no-run-ahead",), ("--no-fusion",), ("--balance-grids",))}
         self.assertGreater(us["--no-run-ahead",], us[()])
+        self.assertGreater(us["--no-fusion",], us[()])
         self.assertNotEqual(us["--balance-grids",], us[()])
 
     def test_explains_every_grid(self):
