@@ -14,6 +14,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/attack/bump.h"
 #include "tests/attack/fatal_asserts.h"
 #include "tests/attack/faults_run.h"
 #include "tools/seconds.h"
@@ -35,10 +36,6 @@ struct Arguments {
   std::string report;
   bool quiet = false;
 };
-
-void bump(ordered_json& at, uint64_t by = 1) {
-  at = (at.is_null() ? 0 : at.get<uint64_t>()) + by;
-}
 
 class Report {
  public:

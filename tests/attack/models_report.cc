@@ -4,16 +4,14 @@
 #include <fstream>
 #include <regex>
 
+#include "tests/attack/bump.h"
+
 namespace mkc::attack {
 namespace {
 
 using nlohmann::ordered_json;
 
 constexpr size_t kDetail = 400;  // greatest length of what a finding says
-
-void bump(ordered_json& at, uint64_t by = 1) {
-  at = (at.is_null() ? 0 : at.get<uint64_t>()) + by;
-}
 
 // Returns the error without its numbers and places, so that equal ones are counted together.
 std::string kind_of(const std::string& error) {

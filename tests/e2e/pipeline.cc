@@ -108,6 +108,14 @@ bool same_bits(const Model::Output& a, const Model::Output& b) {
          std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0;
 }
 
+reference::Model random_weights(const std::string& family, reference::Type type) {
+  reference::Shape shape;
+  shape.family = family;
+  shape.type = type;
+  if (family == "qwen3_moe") shape.experts = 6;
+  return reference::random_model(shape, 31);
+}
+
 std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {
   std::vector<int32_t> prompt(length);
   for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>((i * 37 + length * 11) % vocab);

@@ -79,6 +79,9 @@ class Model {
 // Tells whether tokens and the bits of all logits are equal.
 bool same_bits(const Model::Output& a, const Model::Output& b);
 
+// Returns small random weights of a family. Those of qwen3_moe have 6 experts.
+reference::Model random_weights(const std::string& family, reference::Type type = reference::Type::kF32);
+
 // Returns token ids without meaning, which differ for each length.
 std::vector<int32_t> prompt_of(size_t length, uint64_t vocab);
 

@@ -27,15 +27,8 @@ const MkSampling kSamplings[] = {
     {.repetition_penalty = 0.5f, .logprobs = 1 + 3},
 };
 
-reference::Model weights(bool experts, reference::Type type = reference::Type::kF32) {
-  reference::Shape shape;
-  shape.type = type;
-  if (experts) shape.family = "qwen3_moe", shape.experts = 6, shape.top_k = 2;
-  return reference::random_model(shape, 31);
-}
-
 TEST_CASE("the kernel samples what the host samples from its logits") {
-  const test::Model model(weights(false), {.workers = 3, .race = true, .max_tokens = 5});
+  const test::Model model(test::random_weights("llama"), {.workers = 3, .race = true, .max_tokens = 5});
   const uint64_t vocab = model.vocab();
   for (const MkSampling& sampling : kSamplings) {
     CAPTURE(sampling.seed);
@@ -83,7 +76,7 @@ std::vector<mkrt::MkBias> biases_after(const mkrt::BiasSettings& bias, const std
 }
 
 TEST_CASE("the kernel samples with biases what the host samples from its logits") {
-  const test::Model model(weights(false), {.workers = 3, .race = true, .max_tokens = 5});
+  const test::Model model(test::random_weights("llama"), {.workers = 3, .race = true, .max_tokens = 5});
   const uint64_t vocab = model.vocab();
   const std::vector<int32_t> prompt = test::prompt_of(7, vocab);
   uint32_t ended = 0;
@@ -125,7 +118,8 @@ TEST_CASE("the kernel samples with biases what the host samples from its logits"
 TEST_CASE("what is sampled does not depend on whether logits of all rows are wanted, or only of the last") {
   for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
     CAPTURE(reference::type_name(type));
-    const test::Model model(weights(false, type), {.workers = 3, .race = true, .max_tokens = 40});
+    const test::Model model(test::random_weights("llama", type),
+                            {.workers = 3, .race = true, .max_tokens = 40});
     for (const size_t length : {1, 7, 20, 33, 61}) {
       CAPTURE(length);
       std::vector<float> logits;
@@ -146,7 +140,7 @@ TEST_CASE("what is sampled does not depend on whether logits of all rows are wan
 }
 
 TEST_CASE("requests of a batch sample what each samples alone, and log-probabilities are the same") {
-  const test::Model model(weights(true), {.workers = 3, .max_tokens = 8});
+  const test::Model model(test::random_weights("qwen3_moe"), {.workers = 3, .max_tokens = 8});
   test::Opened opened = model.open();
   mkrt::SessionStepper stepper(opened.session);
   mkrt::Engine engine = mkrt::Engine::open(stepper).value();

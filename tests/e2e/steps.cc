@@ -19,14 +19,6 @@ using mkrt::MkSampling;
 const MkSampling kGreedy{}, kWarm{.temperature = 1.2f, .top_k = 40, .top_p = 0.95f, .seed = 5},
     kPenalised{.repetition_penalty = 1.4f, .temperature = 0.9f, .logprobs = 1 + 4, .seed = 6, .position = 9};
 
-reference::Model weights(const char* family, reference::Type type) {
-  reference::Shape shape;
-  shape.family = family;
-  shape.type = type;
-  if (shape.family == "qwen3_moe") shape.experts = 6;
-  return reference::random_model(shape, 31);
-}
-
 // Returns a model whose weights have codes. A prompt of 9 to 16 tokens multiplies some of them by another
 // variant than later steps.
 reference::Model coded_weights(reference::Coding coding) {
@@ -62,7 +54,8 @@ Generated generate(const test::Model& model, mkrt::GenerateOptions options, uint
 TEST_CASE("however many steps a launch has, the tokens are the same") {
   for (const char* family : {"llama", "qwen3_moe"}) {
     CAPTURE(family);
-    const test::Model model(weights(family, reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
+    const test::Model model(test::random_weights(family, reference::Type::kBf16),
+                            {.workers = 3, .max_tokens = 8});
     const MkSampling& thorough = family == std::string("llama") ? kPenalised : kWarm;
     for (const MkSampling& sampling : {kGreedy, kWarm, kPenalised}) {
       mkrt::GenerateOptions options;
@@ -114,8 +107,9 @@ TEST_CASE(
 
 TEST_CASE(
     "a kernel for each grid, launched as often, samples the tokens of one launch, and stops where it does") {
-  const test::Model one(weights("qwen3_moe", reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
-  const test::Model many(weights("qwen3_moe", reference::Type::kBf16),
+  const test::Model one(test::random_weights("qwen3_moe", reference::Type::kBf16),
+                        {.workers = 3, .max_tokens = 8});
+  const test::Model many(test::random_weights("qwen3_moe", reference::Type::kBf16),
                          {.workers = 3, .race = true, .max_tokens = 8, .mode = Mode::kKernels});
   mkrt::GenerateOptions options;
   options.max_new_tokens = 9;
@@ -130,7 +124,7 @@ TEST_CASE("nothing in a launch of several steps is unordered") {
   for (const bool bulk_copy : {true, false})
     for (const char* family : {"llama", "qwen3_moe"}) {
       CAPTURE(family);
-      const test::Model model(weights(family, reference::Type::kF32),
+      const test::Model model(test::random_weights(family, reference::Type::kF32),
                               {.workers = 4, .bulk_copy = bulk_copy, .race = true, .max_tokens = 20});
       mkrt::GenerateOptions options;
       options.max_new_tokens = 4;
@@ -142,7 +136,8 @@ TEST_CASE("nothing in a launch of several steps is unordered") {
 }
 
 TEST_CASE("requests of a launch stop each at its own end, and the others go on") {
-  const test::Model model(weights("llama", reference::Type::kBf16), {.workers = 3, .max_tokens = 40});
+  const test::Model model(test::random_weights("llama", reference::Type::kBf16),
+                          {.workers = 3, .max_tokens = 40});
   const uint64_t vocab = model.vocab();
   mkrt::SessionOptions session_options;
   session_options.cache.pages = 16;
@@ -192,7 +187,7 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
 }
 
 TEST_CASE("a launch goes on behind a token without finite logits, and stops at its id") {
-  reference::Model lost = weights("llama", reference::Type::kBf16);
+  reference::Model lost = test::random_weights("llama", reference::Type::kBf16);
   lost.weights.at("model.norm.weight")[0] = NAN;
   const test::Model model(lost, {.workers = 3});
   const std::vector<int32_t> stop_ids{0};
@@ -240,7 +235,7 @@ std::vector<std::vector<int32_t>> in_turn(const test::Model& model, bool ahead, 
 
 TEST_CASE("a launch takes the samples of the one before on the device, which the host does not know yet") {
   for (const Mode mode : {Mode::kMegakernel, Mode::kKernels}) {
-    const test::Model model(weights("llama", reference::Type::kF32),
+    const test::Model model(test::random_weights("llama", reference::Type::kF32),
                             {.workers = 3, .race = true, .mode = mode});
     const std::vector<std::vector<int32_t>> expected = in_turn(model, false, 9);
     CHECK(expected.size() == 9);
@@ -250,7 +245,7 @@ TEST_CASE("a launch takes the samples of the one before on the device, which the
 }
 
 TEST_CASE("the engine gives the same outcomes for any number of steps a launch") {
-  const test::Model model(weights("llama", reference::Type::kF32),
+  const test::Model model(test::random_weights("llama", reference::Type::kF32),
                           {.workers = 3, .max_tokens = 8, .max_requests = 4});
   mkrt::SessionOptions session_options;
   session_options.cache.pages = 9;

@@ -12,14 +12,6 @@ namespace {
 
 using mkrt::MkStamp;
 
-reference::Model weights(const char* family, reference::Type type = reference::Type::kF32) {
-  reference::Shape shape;
-  shape.family = family;
-  shape.type = type;
-  if (shape.family == "qwen3_moe") shape.experts = 6;
-  return reference::random_model(shape, 31);
-}
-
 mkrt::Trace traced(const mkrt::Session& session) {
   const mkrt::Result<mkrt::Trace> trace = session.read_trace();
   REQUIRE_MESSAGE(trace.ok(), trace.error().message);
@@ -113,7 +105,7 @@ TEST_CASE("a trace has each task of the schedule once, begun after all that it w
        {Case{Scheduler::kStatic, reference::Type::kF32, {}},
         Case{Scheduler::kDynamic, reference::Type::kF32, {}},
         Case{Scheduler::kStatic, reference::Type::kBf16, {{"l*.down", 2, {}}, {"l*.gate_up", 4, {}}}}}) {
-    const test::Model model(weights("llama", c.type),
+    const test::Model model(test::random_weights("llama", c.type),
                             {.scheduler = c.scheduler, .splits = c.splits, .mode = Mode::kTraced});
     for (const auto& device : {mkrt::EmulatorDeviceOptions{}, {.seed = 3, .os_threads = 2}}) {
       test::Opened opened = model.open({.cache = {.pages = 6}}, device);
@@ -129,7 +121,7 @@ TEST_CASE("a trace has each task of the schedule once, begun after all that it w
 }
 
 TEST_CASE("a trace has every step of the last launch, and of no other") {
-  const test::Model model(weights("llama"), {.mode = Mode::kTraced});
+  const test::Model model(test::random_weights("llama"), {.mode = Mode::kTraced});
   test::Opened opened = model.open({.cache = {.pages = 4}});
   run(opened.session, {3, 7}, 1);
   run(opened.session, {2, 6}, 4);
@@ -160,7 +152,7 @@ std::vector<GridTask> tasks_of(const mkrt::TraceTrack& track, uint64_t& ring) {
 
 TEST_CASE("loaders bring what the consumers of their worker multiply with, and both wait for the ring") {
   for (const auto& [family, bulk_copy] : {std::pair("llama", true), std::pair("qwen3_moe", false)}) {
-    const test::Model model(weights(family), {.bulk_copy = bulk_copy, .mode = Mode::kTraced});
+    const test::Model model(test::random_weights(family), {.bulk_copy = bulk_copy, .mode = Mode::kTraced});
     test::Opened opened = model.open({}, {.seed = 7});
     run(opened.session, {5}, 2);
     const mkrt::Trace trace = traced(opened.session);
@@ -181,7 +173,7 @@ TEST_CASE("loaders bring what the consumers of their worker multiply with, and b
 }
 
 TEST_CASE("stamps that there is no room for are counted") {
-  const test::Model model(weights("llama"), {.mode = Mode::kTraced});
+  const test::Model model(test::random_weights("llama"), {.mode = Mode::kTraced});
   test::Opened all = model.open(), few = model.open({.trace_stamps = 10});
   run(all.session, {4}, 1);
   run(few.session, {4}, 1);
@@ -196,8 +188,9 @@ TEST_CASE("stamps that there is no room for are counted") {
 }
 
 TEST_CASE("a traced kernel computes what the kernel does, which has no trace, without races") {
-  const test::Model plain(weights("qwen3_moe"), {.scheduler = Scheduler::kDynamic}),
-      stamping(weights("qwen3_moe"), {.race = true, .scheduler = Scheduler::kDynamic, .mode = Mode::kTraced});
+  const test::Model plain(test::random_weights("qwen3_moe"), {.scheduler = Scheduler::kDynamic}),
+      stamping(test::random_weights("qwen3_moe"),
+               {.race = true, .scheduler = Scheduler::kDynamic, .mode = Mode::kTraced});
   const std::vector<int32_t> prompt = test::prompt_of(3, plain.vocab());
   const test::Model::Output expected = plain.generate(prompt, 2), found = stamping.generate(prompt, 2);
   CHECK(found.tokens == expected.tokens);

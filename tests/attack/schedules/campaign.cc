@@ -7,10 +7,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "ir/print.h"
 #include "tests/attack/schedules/verdict.h"
+#include "tests/mkir_files.h"
 #include "tools/seconds.h"
 
 namespace mkc::attack {
@@ -25,16 +25,9 @@ Rng rng_of(uint64_t seed, uint64_t number, uint64_t what) {
   return rng;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 // Returns the lines of each text that the other lacks.
 std::string difference(const std::string& before, const std::string& after) {
-  const std::vector<std::string> a = lines_of(before), b = lines_of(after);
+  const std::vector<std::string> a = test::split_lines(before), b = test::split_lines(after);
   const std::multiset<std::string> in_a(a.begin(), a.end()), in_b(b.begin(), b.end());
   std::string text;
   for (const std::string& line : a)

@@ -10,9 +10,6 @@
 namespace mkrt {
 namespace {
 
-constexpr BatchLimits kLimits = {
-    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8};
-
 Request request(size_t prompt, uint32_t max_new_tokens, uint64_t arrive_at_step = 0) {
   Request r;
   r.prompt.resize(prompt);
@@ -44,7 +41,7 @@ std::vector<std::vector<int32_t>> rows(const FakeModel& model) {
   return steps;
 }
 
-std::string refusal(const Request& r, const BatchLimits& limits = kLimits) {
+std::string refusal(const Request& r, const BatchLimits& limits = kFakeLimits) {
   FakeModel model(limits);
   Engine engine = Engine::open(model).value();
   engine.submit(r);
@@ -56,7 +53,7 @@ std::string refusal(const Request& r, const BatchLimits& limits = kLimits) {
 }
 
 TEST_CASE("prompts are cut into chunks beside decodes, which come first") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
   engine.submit(request(3, 4));
   engine.submit(request(20, 2));
@@ -67,7 +64,7 @@ TEST_CASE("prompts are cut into chunks beside decodes, which come first") {
 }
 
 TEST_CASE("a request whose logits are not finite ends with an error, and the others go on") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   model.lost_at = 2;
   Engine engine = Engine::open(model).value();
   engine.submit(request(3, 6));
@@ -81,14 +78,14 @@ TEST_CASE("a request whose logits are not finite ends with an error, and the oth
   CHECK(outcomes[0].error_kind == ErrorKind::kNotFinite);
   CHECK(outcomes[0].new_ids.size() == 2);
   CHECK(outcomes[1].reason == FinishReason::kLength);
-  CHECK(outcomes[1].new_ids == fake_generate(request(4, 6).prompt, 6, {}, kLimits.vocab));
-  CHECK(engine.free_pages() == kLimits.pages);
+  CHECK(outcomes[1].new_ids == fake_generate(request(4, 6).prompt, 6, {}, kFakeLimits.vocab));
+  CHECK(engine.free_pages() == kFakeLimits.pages);
 }
 
 TEST_CASE("tokens before the first one without finite logits are handed on, whatever launch they are of") {
   std::vector<Outcome> alone;
   for (const uint32_t steps : {1u, 4u}) {
-    FakeModel model(kLimits);
+    FakeModel model(kFakeLimits);
     model.lost_at = steps == 1 ? 2 : 0;
     model.lost_after = steps == 1 ? 0 : 2;
     Engine engine = Engine::open(model, {.steps_per_launch = steps}).value();
@@ -105,7 +102,7 @@ TEST_CASE("tokens before the first one without finite logits are handed on, what
     const std::vector<Outcome> outcomes = engine.take_outcomes();
     REQUIRE(outcomes.size() == 1);
     CHECK(outcomes[0].reason == FinishReason::kError);
-    CHECK(outcomes[0].new_ids == fake_generate(request(3, 6).prompt, 2, {}, kLimits.vocab));
+    CHECK(outcomes[0].new_ids == fake_generate(request(3, 6).prompt, 2, {}, kFakeLimits.vocab));
     CHECK(outcomes[0].samples.size() == 2);
     CHECK(handed_on == outcomes[0].new_ids);
     CHECK(engine.stats().rows == (steps == 1 ? 5 : 6));
@@ -113,7 +110,7 @@ TEST_CASE("tokens before the first one without finite logits are handed on, what
 }
 
 TEST_CASE("requests join at their step, and idle steps are skipped") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
   engine.submit(request(1, 2, 30));
   engine.submit(request(2, 3, 1));
@@ -125,7 +122,7 @@ TEST_CASE("requests join at their step, and idle steps are skipped") {
 }
 
 TEST_CASE("a request that comes between steps joins the next one, behind those that were there before") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
   engine.submit(request(1, 3));
   engine.submit(request(3, 1, 1));
@@ -137,7 +134,7 @@ TEST_CASE("a request that comes between steps joins the next one, behind those t
 
 TEST_CASE("no more requests run than the limits of requests and of tokens allow") {
   for (const auto& [max_tokens, max_requests] : {std::pair{8u, 2u}, {2u, 4u}}) {
-    BatchLimits limits = kLimits;
+    BatchLimits limits = kFakeLimits;
     limits.max_tokens = max_tokens;
     limits.max_requests = max_requests;
     FakeModel model(limits);
@@ -155,14 +152,14 @@ std::vector<std::vector<uint32_t>> draw_limits(const FakeModel& model) {
 }
 
 TEST_CASE("a launch has several steps once no prompt waits, none beyond what a request wants") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model, {.steps_per_launch = 4}).value();
   engine.submit(request(3, 7));
   engine.submit(request(20, 6));
   const std::vector<Outcome> outcomes = run(engine);
   for (const Outcome& outcome : outcomes) {
     const Request r = outcome.id ? request(20, 6) : request(3, 7);
-    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));
+    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kFakeLimits.vocab));
   }
   // The first three launches take 3 and 5, 1 and 7, 1 and 7 rows. The fourth takes the prompt's last row.
   CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{1, 0}, {1, 0}, {1, 0}, {4, 4}, {2}});
@@ -186,14 +183,14 @@ TEST_CASE("a launch has no more steps than a batch may ask for, whatever the opt
 }
 
 TEST_CASE("a launch ends where a request arrives, or at the free pages, which are given back") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model, {.steps_per_launch = 8}).value();
   engine.submit(request(1, 9));
   engine.submit(request(1, 1, 5));
   run(engine);
   CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{5}, {4, 1}});
 
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 3;
   FakeModel narrow(limits);
   Engine recomputing =
@@ -208,20 +205,20 @@ TEST_CASE("a launch ends where a request arrives, or at the free pages, which ar
 }
 
 TEST_CASE("a stop id ends a request and is kept") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   const Request r = request(5, 9);
-  const std::vector<int32_t> free = fake_generate(r.prompt, 9, {}, kLimits.vocab);
+  const std::vector<int32_t> free = fake_generate(r.prompt, 9, {}, kFakeLimits.vocab);
   Engine engine = Engine::open(model, {.stop_ids = {-1, free[3]}}).value();
   engine.submit(r);
   const Outcome outcome = run(engine).at(0);
   CHECK(outcome.new_ids == std::vector(free.begin(), free.begin() + 4));
   CHECK(outcome.reason == FinishReason::kStop);
   CHECK(outcome.error == "");
-  CHECK(engine.free_pages() == kLimits.pages);
+  CHECK(engine.free_pages() == kFakeLimits.pages);
 }
 
 TEST_CASE("each request is sampled by its own parameters, and only once its prompt is fed") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
   std::vector<Request> requests(3, request(12, 5));
   requests[1].sampling = {.temperature = 2, .logprobs = 1 + 2, .seed = 7, .position = 3};
@@ -230,7 +227,7 @@ TEST_CASE("each request is sampled by its own parameters, and only once its prom
   const std::vector<Outcome> outcomes = run(engine);
   for (size_t i = 0; i < 3; ++i)
     CHECK(outcomes[i].new_ids ==
-          fake_generate(requests[i].prompt, 5, {}, kLimits.vocab, requests[i].sampling));
+          fake_generate(requests[i].prompt, 5, {}, kFakeLimits.vocab, requests[i].sampling));
   CHECK(outcomes[0].samples.empty());
   CHECK(outcomes[2].samples.empty());
   REQUIRE(outcomes[1].samples.size() == 5);
@@ -238,7 +235,7 @@ TEST_CASE("each request is sampled by its own parameters, and only once its prom
   for (uint32_t n = 0; n < 5; ++n) {
     MkSampling now = requests[1].sampling;
     now.position += n;
-    CHECK(outcomes[1].samples[n] == sample(fake_logits(history, kLimits.vocab), now));
+    CHECK(outcomes[1].samples[n] == sample(fake_logits(history, kFakeLimits.vocab), now));
     CHECK(outcomes[1].samples[n].top.size() == 2);
     history.push_back(outcomes[1].new_ids[n]);
   }
@@ -250,7 +247,7 @@ TEST_CASE("each request is sampled by its own parameters, and only once its prom
 }
 
 TEST_CASE("without eviction a request waits for pages of its longest, and those after it wait with it") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 4;
   FakeModel model(limits);
   Engine engine = Engine::open(model).value();
@@ -265,7 +262,7 @@ TEST_CASE("without eviction a request waits for pages of its longest, and those 
 }
 
 TEST_CASE("with recomputing the youngest gives up its pages, and is fed again with its tokens so far") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 3;
   FakeModel model(limits);
   Engine engine = Engine::open(model, {.preemption = Preemption::kRecompute}).value();
@@ -304,7 +301,7 @@ TEST_CASE("a request that can never run is refused at once, by its name and fiel
         "request 0: error: arrive_at_step: found 18446744073709551615, expected at most 9223372036854775807");
   CHECK(refusal(request(60, 6)) ==
         "request 0: error: prompt: 60 tokens and 6 new ones need 65 positions, the context has 64");
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 2;
   CHECK(refusal(request(30, 4), limits) ==
         "request 0: error: prompt: 30 tokens and 4 new ones need 3 pages of 16 positions, the cache has 2");
@@ -315,7 +312,7 @@ TEST_CASE("a request that can never run is refused at once, by its name and fiel
 }
 
 TEST_CASE("requests beside a refused one go on; one that fills context or cache exactly runs") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 4;
   FakeModel model(limits);
   Engine engine = Engine::open(model).value();
@@ -329,7 +326,7 @@ TEST_CASE("requests beside a refused one go on; one that fills context or cache 
 }
 
 TEST_CASE("a step that fails ends all requests with its error, and those to come") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   model.fail_at = 2;
   Engine engine = Engine::open(model).value();
   engine.submit(request(1, 1));
@@ -341,7 +338,7 @@ TEST_CASE("a step that fails ends all requests with its error, and those to come
   CHECK(engine.idle());
   engine.submit(request(1, 1));
   CHECK(engine.step().ok());
-  CHECK(engine.free_pages() == kLimits.pages);
+  CHECK(engine.free_pages() == kFakeLimits.pages);
   const std::vector<Outcome> outcomes = engine.take_outcomes();
   REQUIRE(outcomes.size() == 4);
   CHECK(outcomes[0].reason == FinishReason::kLength);
@@ -355,8 +352,8 @@ TEST_CASE("a step that fails ends all requests with its error, and those to come
 
 // OutOfMemory is a model whose second launch throws.
 struct OutOfMemory final : Stepper {
-  FakeModel model{kLimits};
-  BatchLimits limits() const override { return kLimits; }
+  FakeModel model{kFakeLimits};
+  BatchLimits limits() const override { return kFakeLimits; }
   Status step(const Batch& batch, StepResult& result) override {
     if (model.steps.size() == 1) throw std::bad_alloc();
     return model.step(batch, result);
@@ -374,7 +371,7 @@ TEST_CASE("a launch without memory ends all requests before another one runs") {
   REQUIRE(!status.ok());
   CHECK(status.error().kind == ErrorKind::kNoMemory);
   CHECK(engine.idle());
-  CHECK(engine.free_pages() == kLimits.pages);
+  CHECK(engine.free_pages() == kFakeLimits.pages);
   const std::vector<Outcome> outcomes = engine.take_outcomes();
   REQUIRE(outcomes.size() == 3);
   for (const Outcome& outcome : outcomes) CHECK(outcome.error_kind == ErrorKind::kNoMemory);
@@ -386,10 +383,10 @@ TEST_CASE("limits that no step can keep are refused") {
     FakeModel model(limits);
     return Engine::open(model).error().message;
   };
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.max_requests = 0;
   CHECK(error(limits) == "max_requests: error: found 0, expected 1 or more");
-  limits = kLimits;
+  limits = kFakeLimits;
   limits.page_size = 24;
   CHECK(error(limits) == "page_size: error: found 24, supported: 16, 32, 64");
 }

@@ -1,6 +1,7 @@
 #include "tests/unit/engine/fake_model.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 namespace mkrt {
@@ -23,6 +24,14 @@ void add(const Sampled& sampled, StepResult& result) {
 }
 
 }  // namespace
+
+Request counting_request(size_t prompt, uint32_t max_new_tokens, int32_t first) {
+  Request r;
+  r.prompt.resize(prompt);
+  std::iota(r.prompt.begin(), r.prompt.end(), first);
+  r.max_new_tokens = max_new_tokens;
+  return r;
+}
 
 int32_t fake_next(std::span<const int32_t> history, uint32_t vocab) {
   return static_cast<int32_t>(hash_of(history) % vocab);

@@ -8,6 +8,13 @@
 
 namespace mkrt {
 
+// Limits of a small model.
+constexpr BatchLimits kFakeLimits = {
+    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8};
+
+// Returns a request for new tokens after a prompt that counts up from `first`.
+Request counting_request(size_t prompt, uint32_t max_new_tokens, int32_t first = 0);
+
 // Returns the token that follows a history.
 int32_t fake_next(std::span<const int32_t> history, uint32_t vocab);
 

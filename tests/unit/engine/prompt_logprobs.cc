@@ -8,8 +8,6 @@
 namespace mkrt {
 namespace {
 
-constexpr BatchLimits kLimits = {
-    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8};
 constexpr uint32_t kTop = 2;
 
 // Returns a prompt that has its first tokens in common with other prompts.
@@ -17,7 +15,7 @@ Request request(std::mt19937& random, uint32_t max_new_tokens) {
   Request r;
   for (int32_t i = 0; i < 18; ++i) r.prompt.push_back(i);
   for (uint32_t more = random() % 12; more > 0; --more)
-    r.prompt.push_back(static_cast<int32_t>(random() % kLimits.vocab));
+    r.prompt.push_back(static_cast<int32_t>(random() % kFakeLimits.vocab));
   r.max_new_tokens = max_new_tokens;
   return r;
 }
@@ -26,7 +24,7 @@ Request request(std::mt19937& random, uint32_t max_new_tokens) {
 std::vector<Sampled> expected_of(const std::vector<int32_t>& prompt) {
   std::vector<Sampled> samples;
   for (size_t i = 1; i < prompt.size(); ++i)
-    samples.push_back(score(fake_logits(std::span(prompt).first(i), kLimits.vocab), prompt[i], kTop));
+    samples.push_back(score(fake_logits(std::span(prompt).first(i), kFakeLimits.vocab), prompt[i], kTop));
   return samples;
 }
 
@@ -34,7 +32,7 @@ TEST_CASE("each token of a prompt but the first has the log-probability by the t
   std::mt19937 random(5);
   for (uint64_t round = 0; round < 60; ++round) {
     CAPTURE(round);
-    FakeModel model(kLimits);
+    FakeModel model(kFakeLimits);
     if (round % 3 == 2) model.fail_at = round % 7, model.failures = 1;
     EngineOptions options{.prefix_cache = round % 2 == 1, .steps_per_launch = 4};
     if (round % 4 >= 2) options.preemption = Preemption::kRecompute;
@@ -47,7 +45,7 @@ TEST_CASE("each token of a prompt but the first has the log-probability by the t
       engine.submit(requests.back());
     }
     while (!engine.idle()) REQUIRE(engine.step().ok());
-    CHECK(engine.free_pages() == kLimits.pages);
+    CHECK(engine.free_pages() == kFakeLimits.pages);
     const std::vector<Outcome> outcomes = engine.take_outcomes();
     REQUIRE(outcomes.size() == requests.size());
     uint64_t looked_up = 0;  // a prompt of one token has no log-probabilities that its pages could lack
@@ -56,7 +54,7 @@ TEST_CASE("each token of a prompt but the first has the log-probability by the t
     CHECK(engine.stats().prefix_queries == (options.prefix_cache ? looked_up : 0));
     for (const Outcome& outcome : outcomes) {
       const Request& r = requests[outcome.id];
-      CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));
+      CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kFakeLimits.vocab));
       CHECK(outcome.prompt_samples ==
             (r.prompt_logprobs > 0 ? expected_of(r.prompt) : std::vector<Sampled>()));
       if (r.prompt_logprobs > 0) CHECK(outcome.cached_tokens == 0);
@@ -65,7 +63,7 @@ TEST_CASE("each token of a prompt but the first has the log-probability by the t
 }
 
 TEST_CASE("a stream has the log-probabilities of its prompt beside its first tokens") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model, {.steps_per_launch = 4}).value();
   std::mt19937 random(1);
   Request r = request(random, 9);
@@ -83,7 +81,7 @@ TEST_CASE("a stream has the log-probabilities of its prompt beside its first tok
 }
 
 TEST_CASE("a prompt of one token has no log-probabilities, and 21 likeliest ids are too many") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
   Request r;
   r.prompt = {5};
@@ -97,7 +95,7 @@ TEST_CASE("a prompt of one token has no log-probabilities, and 21 likeliest ids 
   REQUIRE(outcomes.size() == 2);
   CHECK(outcomes[0].error == "request 1: error: prompt_logprobs: found 21, expected at most 20");
   CHECK(outcomes[1].prompt_samples.empty());
-  CHECK(outcomes[1].new_ids == fake_generate({5}, 2, {}, kLimits.vocab));
+  CHECK(outcomes[1].new_ids == fake_generate({5}, 2, {}, kFakeLimits.vocab));
 }
 
 }  // namespace

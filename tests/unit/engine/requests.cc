@@ -2,26 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "tests/unit/engine/fake_model.h"
 
 namespace mkrt {
 namespace {
 
-constexpr BatchLimits kLimits = {
-    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8};
-
-Request request(size_t prompt, uint32_t max_new_tokens, int32_t first = 0) {
-  Request r;
-  r.prompt.resize(prompt);
-  std::iota(r.prompt.begin(), r.prompt.end(), first);
-  r.max_new_tokens = max_new_tokens;
-  return r;
-}
-
 std::vector<int32_t> alone(const Request& r) {
-  return fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab, r.sampling);
+  return fake_generate(r.prompt, r.max_new_tokens, {}, kFakeLimits.vocab, r.sampling);
 }
 
 void run(Engine& engine) {
@@ -40,9 +28,10 @@ std::vector<Outcome> outcomes_of(Engine& engine) {
 }
 
 TEST_CASE("a streamed request's tokens are handed out by launch, in the order of sampling") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model, {.steps_per_launch = 2}).value();
-  std::vector<Request> requests = {request(2, 3), request(3, 3, 50), request(1, 5, 90)};
+  std::vector<Request> requests = {counting_request(2, 3), counting_request(3, 3, 50),
+                                   counting_request(1, 5, 90)};
   requests[0].stream = requests[2].stream = true;
   requests[2].sampling.logprobs = 1 + 2;
   for (const Request& r : requests) engine.submit(r);
@@ -73,9 +62,9 @@ TEST_CASE("a streamed request's tokens are handed out by launch, in the order of
 }
 
 TEST_CASE("progress that nobody takes stays in the order of sampling") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
-  std::vector<Request> requests = {request(2, 2), request(3, 2, 50)};
+  std::vector<Request> requests = {counting_request(2, 2), counting_request(3, 2, 50)};
   for (Request& r : requests) {
     r.stream = true;
     engine.submit(r);
@@ -87,12 +76,12 @@ TEST_CASE("progress that nobody takes stays in the order of sampling") {
 }
 
 TEST_CASE("a request ends at its own stop ids, and at the engine's unless it ignores them") {
-  const Request r = request(5, 9);
+  const Request r = counting_request(5, 9);
   const std::vector<int32_t> free = alone(r);
   for (const bool ignores : {false, true})
     for (const uint32_t steps : {1u, 4u}) {
       CAPTURE(ignores);
-      FakeModel model(kLimits);
+      FakeModel model(kFakeLimits);
       Engine engine = Engine::open(model, {.stop_ids = {free[3]}, .steps_per_launch = steps}).value();
       std::vector<Request> requests(3, r);
       requests[1].stop_ids = {free[6], free[3]};
@@ -106,7 +95,7 @@ TEST_CASE("a request ends at its own stop ids, and at the engine's unless it ign
       CHECK(outcomes[2].new_ids == first(ignores ? 6 : 4));
       for (const Outcome& outcome : outcomes) CHECK(outcome.reason == FinishReason::kStop);
     }
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model, {.stop_ids = {free[3]}}).value();
   Request endless = r;
   endless.ignore_engine_stops = true;
@@ -117,9 +106,9 @@ TEST_CASE("a request ends at its own stop ids, and at the engine's unless it ign
 }
 
 TEST_CASE("a stop id outside the vocabulary is refused") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
-  Request r = request(1, 1);
+  Request r = counting_request(1, 1);
   for (const int32_t id : {1000, -1}) {
     r.stop_ids = {7, id};
     engine.submit(r);
@@ -130,14 +119,14 @@ TEST_CASE("a stop id outside the vocabulary is refused") {
 }
 
 TEST_CASE("a cancelled request ends with its tokens so far, wherever it is") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.max_requests = 1;
   FakeModel model(limits);
   Engine engine = Engine::open(model).value();
-  const std::vector<Request> requests = {request(2, 9), request(3, 2, 50), request(1, 5, 90),
-                                         request(1, 2, 7)};
+  const std::vector<Request> requests = {counting_request(2, 9), counting_request(3, 2, 50),
+                                         counting_request(1, 5, 90), counting_request(1, 2, 7)};
   for (const Request& r : requests) engine.submit(r);
-  Request late = request(4, 4);
+  Request late = counting_request(4, 4);
   late.arrive_at_step = 60;
   CHECK(engine.submit(late) == 4);
   CHECK(!engine.cancel(5));
@@ -173,12 +162,12 @@ TEST_CASE("a cancelled request ends with its tokens so far, wherever it is") {
 }
 
 TEST_CASE("beside decodes, prompts have no more rows than the bound") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model, {.max_rows_beside_decodes = 3}).value();
   // No request decodes in the first step.
-  engine.submit(request(7, 6));
-  engine.submit(request(9, 1));
-  engine.submit(request(3, 1));
+  engine.submit(counting_request(7, 6));
+  engine.submit(counting_request(9, 1));
+  engine.submit(counting_request(3, 1));
   run(engine);
   std::vector<std::vector<int32_t>> ends;
   for (const FakeModel::Step& step : model.steps) ends.push_back(step.row_begin);
@@ -195,16 +184,16 @@ std::vector<uint64_t> finished(Engine& engine) {
 }
 
 TEST_CASE("a smaller priority number is admitted first, and equal ones first come, first served") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.max_requests = 1;
   FakeModel model(limits);
   Engine engine = Engine::open(model).value();
   for (const int32_t priority : {0, 2, 1, -1, 1}) {
-    Request r = request(2, 3);
+    Request r = counting_request(2, 3);
     r.priority = priority;
     engine.submit(r);
   }
-  Request late = request(2, 3);
+  Request late = counting_request(2, 3);
   late.priority = -5;
   late.arrive_at_step = 4;
   engine.submit(late);
@@ -212,11 +201,11 @@ TEST_CASE("a smaller priority number is admitted first, and equal ones first com
 }
 
 TEST_CASE("a prompt of a smaller priority number takes the rows of one that runs, but no decode's row") {
-  FakeModel model(kLimits);
+  FakeModel model(kFakeLimits);
   Engine engine = Engine::open(model).value();
-  engine.submit(request(1, 9));
-  engine.submit(request(30, 1));
-  Request urgent = request(10, 1);
+  engine.submit(counting_request(1, 9));
+  engine.submit(counting_request(30, 1));
+  Request urgent = counting_request(10, 1);
   urgent.priority = -1;
   urgent.arrive_at_step = 1;
   engine.submit(urgent);
@@ -230,11 +219,11 @@ TEST_CASE("a prompt of a smaller priority number takes the rows of one that runs
 }
 
 TEST_CASE("the last of the running requests is preempted, which has the greatest priority number") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 4;
   FakeModel model(limits);
   Engine engine = Engine::open(model, {.preemption = Preemption::kRecompute}).value();
-  std::vector<Request> requests(3, request(10, 30));
+  std::vector<Request> requests(3, counting_request(10, 30));
   requests[0].priority = 1;
   requests[1].priority = 3;
   requests[2].priority = 2;
@@ -252,12 +241,12 @@ TEST_CASE("the last of the running requests is preempted, which has the greatest
 }
 
 TEST_CASE("a waiting request takes neither place nor pages of one that runs, whatever its priority") {
-  BatchLimits limits = kLimits;
+  BatchLimits limits = kFakeLimits;
   limits.pages = 3;
   FakeModel model(limits);
   Engine engine = Engine::open(model, {.preemption = Preemption::kRecompute}).value();
-  engine.submit(request(20, 4));
-  Request urgent = request(20, 4);
+  engine.submit(counting_request(20, 4));
+  Request urgent = counting_request(20, 4);
   urgent.priority = -1;
   urgent.arrive_at_step = 1;
   engine.submit(urgent);

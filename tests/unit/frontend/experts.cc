@@ -10,24 +10,11 @@ using namespace mkc::test;
 
 namespace {
 
-OpGraph graph(const std::string& config) {
-  auto result = graph_of(config);
-  REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().message));
-  return std::move(result).value();
-}
-
 // Returns the listing of a layer's ops after its post_norm.
 std::string feed_forward(const OpGraph& g, int layer) {
   const std::string text = listing(g), number = std::to_string(layer);
   const size_t begin = text.find("\n", text.find("l" + number + ".post_norm")) + 1;
   return text.substr(begin, text.find(".x\n", begin) + 3 - begin);
-}
-
-const Tensor& tensor(const OpGraph& g, const std::string& name) {
-  const auto found =
-      std::find_if(g.tensors.begin(), g.tensors.end(), [&](auto& t) { return t.name == name; });
-  REQUIRE_MESSAGE(found != g.tensors.end(), name);
-  return *found;
 }
 
 std::string expert_layer(const char* norm_topk) {
@@ -48,28 +35,28 @@ const Expr kTokens = symbol(SymbolId{0});
 }  // namespace
 
 TEST_CASE("Qwen3-MoE routes each token to experts, whose results it sums by their shares") {
-  const OpGraph g = graph(qwen3_moe_config());
+  const OpGraph g = valid_graph_of(qwen3_moe_config());
   CHECK(feed_forward(g, 0) == expert_layer("0"));
-  CHECK(tensor(g, "l0.choice").dtype == DType::i32);
-  CHECK(tensor(g, "l0.choice").shape == std::vector<Expr>{kTokens, 2});
-  CHECK(tensor(g, "l0.routing_weight").dtype == DType::f32);
-  CHECK(tensor(g, "l0.act").shape == std::vector<Expr>{2 * kTokens, 24});
-  CHECK(tensor(g, "l0.down").shape == std::vector<Expr>{kTokens, 32});
-  CHECK(tensor(g, "l0.e_gate").shape == std::vector<Expr>{4, 24, 32});
-  CHECK(tensor(g, "l0.e_gate").source == "model.layers.0.mlp.experts.{e}.gate_proj.weight");
-  CHECK(tensor(g, "l0.e_down").shape == std::vector<Expr>{4, 32, 24});
+  CHECK(tensor_of(g, "l0.choice").dtype == DType::i32);
+  CHECK(tensor_of(g, "l0.choice").shape == std::vector<Expr>{kTokens, 2});
+  CHECK(tensor_of(g, "l0.routing_weight").dtype == DType::f32);
+  CHECK(tensor_of(g, "l0.act").shape == std::vector<Expr>{2 * kTokens, 24});
+  CHECK(tensor_of(g, "l0.down").shape == std::vector<Expr>{kTokens, 32});
+  CHECK(tensor_of(g, "l0.e_gate").shape == std::vector<Expr>{4, 24, 32});
+  CHECK(tensor_of(g, "l0.e_gate").source == "model.layers.0.mlp.experts.{e}.gate_proj.weight");
+  CHECK(tensor_of(g, "l0.e_down").shape == std::vector<Expr>{4, 32, 24});
   const std::string normed =
       edited(qwen3_moe_config(), "\"norm_topk_prob\": false", "\"norm_topk_prob\": true");
-  CHECK(feed_forward(graph(normed), 0) == expert_layer("1"));
+  CHECK(feed_forward(valid_graph_of(normed), 0) == expert_layer("1"));
 }
 
 TEST_CASE("Mixtral's shares add up to one, and its experts have Mixtral's names") {
-  const OpGraph g = graph(mixtral_config());
+  const OpGraph g = valid_graph_of(mixtral_config());
   CHECK(feed_forward(g, 0) == expert_layer("1"));
-  CHECK(tensor(g, "l0.e_gate").source == "model.layers.0.block_sparse_moe.experts.{e}.w1.weight");
-  CHECK(tensor(g, "l0.e_up").source == "model.layers.0.block_sparse_moe.experts.{e}.w3.weight");
-  CHECK(tensor(g, "l0.e_down").source == "model.layers.0.block_sparse_moe.experts.{e}.w2.weight");
-  CHECK(tensor(g, "l0.e_down").shape == std::vector<Expr>{3, 32, 48});
+  CHECK(tensor_of(g, "l0.e_gate").source == "model.layers.0.block_sparse_moe.experts.{e}.w1.weight");
+  CHECK(tensor_of(g, "l0.e_up").source == "model.layers.0.block_sparse_moe.experts.{e}.w3.weight");
+  CHECK(tensor_of(g, "l0.e_down").source == "model.layers.0.block_sparse_moe.experts.{e}.w2.weight");
+  CHECK(tensor_of(g, "l0.e_down").shape == std::vector<Expr>{3, 32, 48});
 }
 
 TEST_CASE("decoder_sparse_step and mlp_only_layers say which layers are dense") {
@@ -80,11 +67,11 @@ TEST_CASE("decoder_sparse_step and mlp_only_layers say which layers are dense") 
       if (op.kind == OpKind::kRoute) layers.push_back(op.layer);
     return layers;
   };
-  CHECK(sparse_layers(graph(config)) == std::vector<int>{0, 1, 2, 3, 4, 5});
+  CHECK(sparse_layers(valid_graph_of(config)) == std::vector<int>{0, 1, 2, 3, 4, 5});
   config = edited(config, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2");
-  CHECK(sparse_layers(graph(config)) == std::vector<int>{1, 3, 5});
+  CHECK(sparse_layers(valid_graph_of(config)) == std::vector<int>{1, 3, 5});
   config = edited(config, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0, 3]");
-  const OpGraph g = graph(config);
+  const OpGraph g = valid_graph_of(config);
   CHECK(sparse_layers(g) == std::vector<int>{1, 5});
   CHECK(feed_forward(g, 3) ==
         "3 linear l3.g l3.w_gate -> l3.gate\n"
@@ -96,7 +83,7 @@ TEST_CASE("decoder_sparse_step and mlp_only_layers say which layers are dense") 
 }
 
 TEST_CASE("a checkpoint holds one matrix for each expert, all of which are taken") {
-  const auto tensors = checkpoint_of(graph(qwen3_moe_config()));
+  const auto tensors = checkpoint_of(valid_graph_of(qwen3_moe_config()));
   const auto named = [&](const std::string& name) {
     return std::find_if(tensors.begin(), tensors.end(), [&](auto& t) { return t.name == name; });
   };

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "tests/unit/frontend/fixtures.h"
 
 using namespace mkc;
@@ -23,19 +21,6 @@ const char* const kRestOfLayer =
 const std::string kUntiedHead = "-1 linear final lm_head -> logits\n-1 sample logits -> next\n";
 const std::string kTiedHead = "-1 linear final embed -> logits\n-1 sample logits -> next\n";
 
-OpGraph graph(const std::string& config) {
-  auto result = graph_of(config);
-  REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().message));
-  return std::move(result).value();
-}
-
-const Tensor& tensor(const OpGraph& g, const std::string& name) {
-  const auto found =
-      std::find_if(g.tensors.begin(), g.tensors.end(), [&](auto& t) { return t.name == name; });
-  REQUIRE(found != g.tensors.end());
-  return *found;
-}
-
 const std::string kPlainAttention =
     "0 rope l0.q positions rope -> l0.q_roped head_dim=8\n"
     "0 rope l0.k positions rope -> l0.k_roped head_dim=8\n"
@@ -53,17 +38,17 @@ const std::string kPlainLayer =
 }  // namespace
 
 TEST_CASE("Llama becomes the ops of its definition") {
-  CHECK(listing(graph(llama_config())) == kPlainLayer + kUntiedHead);
+  CHECK(listing(valid_graph_of(llama_config())) == kPlainLayer + kUntiedHead);
 }
 
 TEST_CASE("tied embeddings serve as the head") {
   const std::string tied =
       edited(llama_config(), "\"hidden_act\"", "\"tie_word_embeddings\": true, \"hidden_act\"");
-  CHECK(listing(graph(tied)) == kPlainLayer + kTiedHead);
+  CHECK(listing(valid_graph_of(tied)) == kPlainLayer + kTiedHead);
 }
 
 TEST_CASE("Mistral without a window has the ops of Llama") {
-  CHECK(listing(graph(mistral_config())) == kPlainLayer + kUntiedHead);
+  CHECK(listing(valid_graph_of(mistral_config())) == kPlainLayer + kUntiedHead);
 }
 
 TEST_CASE("Qwen2 adds biases to q, k and v") {
@@ -74,13 +59,13 @@ TEST_CASE("Qwen2 adds biases to q, k and v") {
       "0 linear l0.h l0.wk l0.bk -> l0.k\n"
       "0 linear l0.h l0.wv l0.bv -> l0.v\n" +
       kPlainAttention + kRestOfLayer + kUntiedHead;
-  CHECK(listing(graph(qwen2_config())) == expected);
+  CHECK(listing(valid_graph_of(qwen2_config())) == expected);
 }
 
 TEST_CASE("biases of Llama and Qwen3 are on q, k, v and the output, those of Seed-OSS where it says") {
   const auto biases = [](const std::string& config) {
     std::vector<std::string> names;
-    const OpGraph g = graph(config);
+    const OpGraph g = valid_graph_of(config);
     for (const Tensor& t : g.tensors)
       if (t.source.ends_with(".bias"))
         names.push_back(t.source.substr(t.source.rfind('.', t.source.size() - 6) + 1));
@@ -120,13 +105,13 @@ TEST_CASE("Qwen3 norms the heads of q and k and takes head_dim from the config")
       "0 attention l0.q_roped l0.k_cache l0.v_cache positions -> l0.attended"
       " head_dim=16 heads=4 kv_heads=2 scale=0.25 window=0\n" +
       std::string(kRestOfLayer) + kUntiedHead;
-  const OpGraph g = graph(qwen3_config());
+  const OpGraph g = valid_graph_of(qwen3_config());
   CHECK(listing(g) == expected);
-  CHECK(tensor(g, "l0.wq").shape == std::vector<Expr>{64, 32});
+  CHECK(tensor_of(g, "l0.wq").shape == std::vector<Expr>{64, 32});
 }
 
 TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed") {
-  const OpGraph g = graph(llama_config());
+  const OpGraph g = valid_graph_of(llama_config());
   const Expr requests = symbol(SymbolId{1});
   std::vector<std::string> names;
   std::vector<Bounds> bounds;
@@ -141,15 +126,15 @@ TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed")
   CHECK(g.tensors[TensorId{0}].name == "tokens");
   CHECK(g.tensors[TensorId{1}].name == "positions");
   CHECK(g.tensors[TensorId{1}].dtype == DType::i32);
-  CHECK(tensor(g, "l0.k_cache").shape == std::vector<Expr>{requests, 2, 64, 8});
-  CHECK(tensor(g, "l0.k_cache").dtype == DType::bf16);
-  CHECK(tensor(g, "rope").shape == std::vector<Expr>{64, 8});
-  CHECK(tensor(g, "rope").kind == TensorKind::kTable);
-  CHECK(tensor(g, "logits").kind == TensorKind::kOutput);
-  CHECK(tensor(g, "logits").shape == std::vector<Expr>{symbol(SymbolId{2}), 100});
-  CHECK(tensor(g, "next").kind == TensorKind::kOutput);
-  CHECK(tensor(g, "next").dtype == DType::i32);
-  CHECK(tensor(g, "l0.wk").source == "model.layers.0.self_attn.k_proj.weight");
+  CHECK(tensor_of(g, "l0.k_cache").shape == std::vector<Expr>{requests, 2, 64, 8});
+  CHECK(tensor_of(g, "l0.k_cache").dtype == DType::bf16);
+  CHECK(tensor_of(g, "rope").shape == std::vector<Expr>{64, 8});
+  CHECK(tensor_of(g, "rope").kind == TensorKind::kTable);
+  CHECK(tensor_of(g, "logits").kind == TensorKind::kOutput);
+  CHECK(tensor_of(g, "logits").shape == std::vector<Expr>{symbol(SymbolId{2}), 100});
+  CHECK(tensor_of(g, "next").kind == TensorKind::kOutput);
+  CHECK(tensor_of(g, "next").dtype == DType::i32);
+  CHECK(tensor_of(g, "l0.wk").source == "model.layers.0.self_attn.k_proj.weight");
   for (const Op& op : g.ops) CHECK(op.loc.known());
   for (const Tensor& t : g.tensors) CHECK(t.loc.file == "models/llama.yaml");
 }
@@ -165,8 +150,8 @@ TEST_CASE("limits and the dtype of the cache are the options'") {
   CHECK(g.value().symbols[SymbolId{0}].bounds == Bounds{1, 4});
   CHECK(g.value().symbols[SymbolId{1}].bounds == Bounds{1, 3});
   CHECK(g.value().symbols[SymbolId{4}].bounds == Bounds{1, 24});
-  CHECK(tensor(g.value(), "l0.v_cache").shape == std::vector<Expr>{symbol(SymbolId{1}), 2, 24, 8});
-  CHECK(tensor(g.value(), "l0.v_cache").dtype == DType::f32);
+  CHECK(tensor_of(g.value(), "l0.v_cache").shape == std::vector<Expr>{symbol(SymbolId{1}), 2, 24, 8});
+  CHECK(tensor_of(g.value(), "l0.v_cache").dtype == DType::f32);
 }
 
 TEST_CASE("a cache of 8-bit floats has scales of the checkpoint, which may lack them") {
@@ -174,9 +159,9 @@ TEST_CASE("a cache of 8-bit floats has scales of the checkpoint, which may lack 
   options.kv_dtype = DType::e4m3;
   const auto g = graph_of(llama_config(), options);
   REQUIRE(g.ok());
-  CHECK(tensor(g.value(), "l0.k_cache").source == "model.layers.0.self_attn.k_scale");
-  CHECK(tensor(g.value(), "l0.v_cache").source == "model.layers.0.self_attn.v_scale");
-  CHECK(tensor(graph(llama_config()), "l0.k_cache").source == "");
+  CHECK(tensor_of(g.value(), "l0.k_cache").source == "model.layers.0.self_attn.k_scale");
+  CHECK(tensor_of(g.value(), "l0.v_cache").source == "model.layers.0.self_attn.v_scale");
+  CHECK(tensor_of(valid_graph_of(llama_config()), "l0.k_cache").source == "");
   const auto with = [&](DType dtype, const std::vector<int64_t>& shape) {
     std::vector<CheckpointTensor> tensors = checkpoint_of(g.value());
     tensors.push_back({"model.layers.0.self_attn.k_scale", dtype, shape, "f"});
@@ -192,8 +177,8 @@ TEST_CASE("a cache of 8-bit floats has scales of the checkpoint, which may lack 
 
 TEST_CASE("Mistral's sliding window reaches its attention") {
   const std::string windowed = edited(mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
-  CHECK(listing(graph(windowed)).find("scale=0.353553 window=32\n") != std::string::npos);
+  CHECK(listing(valid_graph_of(windowed)).find("scale=0.353553 window=32\n") != std::string::npos);
   // A key that is missing has the default of transformers, which null does not have.
   const std::string silent = edited(mistral_config(), "  \"sliding_window\": null,\n", "");
-  CHECK(listing(graph(silent)).find("scale=0.353553 window=4096\n") != std::string::npos);
+  CHECK(listing(valid_graph_of(silent)).find("scale=0.353553 window=4096\n") != std::string::npos);
 }

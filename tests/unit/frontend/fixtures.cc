@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -86,6 +87,19 @@ Result<OpGraph> graph_of(const std::string& config_text, const ModelOptions& opt
   const auto request = read_request(dir.path, options);
   if (!request.ok()) return request.error();
   return build_op_graph(request.value(), tensors);
+}
+
+OpGraph valid_graph_of(const std::string& config) {
+  auto result = graph_of(config);
+  REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().message));
+  return std::move(result).value();
+}
+
+const Tensor& tensor_of(const OpGraph& g, const std::string& name) {
+  const auto found =
+      std::find_if(g.tensors.begin(), g.tensors.end(), [&](auto& t) { return t.name == name; });
+  REQUIRE_MESSAGE(found != g.tensors.end(), name);
+  return *found;
 }
 
 std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph) {

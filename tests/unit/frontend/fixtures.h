@@ -36,6 +36,11 @@ std::string edited(std::string text, const std::string& from, const std::string&
 Result<OpGraph> graph_of(const std::string& config, const ModelOptions& options = {},
                          const std::vector<CheckpointTensor>& tensors = {});
 
+// Returns the graph of a config alone. The test fails if there is none.
+OpGraph valid_graph_of(const std::string& config);
+// Returns the tensor of a name. The test fails if there is none.
+const Tensor& tensor_of(const OpGraph& graph, const std::string& name);
+
 // Returns the checkpoint tensors that the weights of `graph` name. An expert weight has one tensor for each
 // expert.
 std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph);
