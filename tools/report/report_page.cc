@@ -14,12 +14,13 @@ namespace mkc {
 namespace {
 
 // The scripts in the order of what they need. The page holds them as one module.
-constexpr std::string_view kShared[] = {"dom.js", "trace.js", "timeline.js", "timeline_input.js",
-                                        "timeline_panel.js"};
-constexpr std::string_view kScripts[] = {"format.js", "step_data.js", "head.js", "layout.js",
-                                         "graph.js",  "tables.js",    "step.js", "main.js"};
+constexpr std::string_view kScripts[] = {
+    "dom.js",    "trace.js",     "timeline.js", "timeline_input.js", "timeline_panel.js",
+    "format.js", "step_data.js", "head.js",     "layout.js",         "graph.js",
+    "tables.js", "step.js",      "main.js"};
 
-std::string_view bytes_of(std::span<const WebFile> files, std::string_view name) {
+std::string_view bytes_of(std::string_view name) {
+  const std::span<const WebFile> files = report_files();
   const auto found = std::ranges::find(files, name, &WebFile::name);
   if (found == files.end()) MKC_BUG("the report has no file " + std::string(name));
   return found->bytes;
@@ -40,15 +41,14 @@ std::string plain_script(std::string_view module) {
 
 std::string script() {
   std::string out;
-  for (const std::string_view name : kShared) out += plain_script(bytes_of(web_files(), name));
-  for (const std::string_view name : kScripts) out += plain_script(bytes_of(report_files(), name));
+  for (const std::string_view name : kScripts) out += plain_script(bytes_of(name));
   return out;
 }
 
 std::string styles() {
   std::string out;
-  for (const std::string_view name : {"base.css", "timeline.css"}) out += bytes_of(web_files(), name);
-  return out.append(bytes_of(report_files(), "report.css"));
+  for (const std::string_view name : {"base.css", "timeline.css", "report.css"}) out += bytes_of(name);
+  return out;
 }
 
 // Returns text for an HTML element. It holds none of the page's marks, whatever the names of files.
@@ -110,7 +110,7 @@ std::string report_text(const nlohmann::ordered_json& data) {
 }
 
 std::string report_page(const nlohmann::ordered_json& data, std::string_view json) {
-  std::string page(bytes_of(report_files(), "index.html"));
+  std::string page(bytes_of("index.html"));
   fill_in(page, "/* styles */", styles());
   fill_in(page, "/* script */", script());
   fill_in(page, "<!-- model -->", escaped(folder_name(data)));

@@ -1,4 +1,4 @@
-// The program holds the files of the server's web page (tools/serve/page/).
+// The program holds the files of the server's web page (tools/serve/page/, tools/page/).
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 namespace mkc {
 
 struct WebFile {
-  std::string_view name;  // in tools/serve/page/
+  std::string_view name;  // in its folder
   std::string_view bytes;
 };
 
-// Returns all files. The build makes this function from the folder (tools/serve/embed.cmake).
+// Returns all files. The build makes this function from the folders (tools/embed.cmake).
 std::span<const WebFile> web_files();
 
 // Returns the file behind a path, or null: "/" is index.html, and "/page/NAME" any other file.

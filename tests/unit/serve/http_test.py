@@ -10,7 +10,7 @@ from pathlib import Path
 
 from client import BODY, COMPLETIONS, LONG, FakeCase, events_of, joined, whole
 
-PAGE = Path(__file__).resolve().parents[3] / "tools" / "serve" / "page"
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
 CHAT = "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "Once there was"}]
 
@@ -51,7 +51,7 @@ class HttpTest(FakeCase):
 
     def test_the_files_of_the_web_page(self):
         server = self.fake(ready=False, load_ms=500)  # the page comes before the model
-        names = {path.name: path.read_bytes() for path in PAGE.glob("[a-z]*")}
+        names = {path.name: path.read_bytes() for folder in ("serve/page", "page") for path in (TOOLS / folder).glob("[a-z]*")}
         kinds = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
                  ".svg": "image/svg+xml"}
         for name, expected in names.items():

@@ -1,10 +1,12 @@
-# Writes OUTPUT, a source that holds the files of FOLDER as FUNCTION(), which HEADER declares.
-file(GLOB files LIST_DIRECTORIES false RELATIVE ${FOLDER} ${FOLDER}/[a-z]*)
+# Writes OUTPUT, a source that holds the files of FOLDERS as FUNCTION(), which HEADER declares.
+list(TRANSFORM FOLDERS APPEND "/[a-z]*" OUTPUT_VARIABLE patterns)
+file(GLOB files LIST_DIRECTORIES false ${patterns})
 set(arrays "")
 set(rows "")
 set(number 0)
-foreach(name ${files})
-  file(READ ${FOLDER}/${name} hex HEX)
+foreach(file ${files})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} hex HEX)
   string(REGEX REPLACE "(..)" "'\\\\x\\1'," bytes "${hex}")
   string(APPEND arrays "constexpr char kFile${number}[] = {${bytes}};\n")
   string(APPEND rows "    {\"${name}\", {kFile${number}, sizeof kFile${number}}},\n")
