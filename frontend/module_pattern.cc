@@ -62,7 +62,7 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
 }
 
 Result<bool> matches(const ModulePattern& pattern, const std::string& module) {
-  if (!pattern.regex) return matches_name(pattern.name, module);
+  if (!pattern.regex) return pattern.exact ? pattern.name == module : matches_name(pattern.name, module);
   std::vector<mkrt::Span> spans;
   mkrt::MatchTime time(module.size());
   const Status found = mkrt::RegexMatcher(*pattern.regex).find_all(module, spans, time);

@@ -13,7 +13,8 @@ namespace mkc {
 
 // ModulePattern names modules as quantization_config does.
 struct ModulePattern {
-  std::string name;  // of a module, of its end, or of what it lies in; `*` is any text
+  std::string name;    // of a module, of its end, or of what it lies in; `*` is any text
+  bool exact = false;  // the name is that of a module alone
   std::shared_ptr<const mkrt::Regex> regex{};  // of "re:…", which a module begins with
   Place place{};                               // of the list in the config
 };

@@ -42,6 +42,7 @@ Result<FormatRule> read_group(const Document& config, const std::string& group, 
   rule.all = std::ranges::count(targets.items, string_node(kAllModules)) > 0;
   MKC_TRY(modules, read_patterns(config, targets));
   std::erase_if(modules, [](const ModulePattern& pattern) { return pattern.name == kAllModules; });
+  for (ModulePattern& pattern : modules) pattern.exact = true;
   rule.modules = std::move(modules);
   rule.place = value_of(config, group + ".weights").place;
   if (format == string_node("pack-quantized")) {
@@ -83,11 +84,14 @@ Result<FormatRule> read_method(const Document& config, const std::string& method
 
 Result<PlannedFormats> read_planned_formats(const Document& config) {
   PlannedFormats planned;
+  const std::string method = value_of(config, "quant_method").string;
   for (const char* key : kLeftOutKeys) {
     MKC_TRY(patterns, read_patterns(config, value_of(config, key)));
-    for (ModulePattern& pattern : patterns) planned.left_out.push_back(std::move(pattern));
+    for (ModulePattern& pattern : patterns) {
+      pattern.exact = method == "compressed-tensors";
+      planned.left_out.push_back(std::move(pattern));
+    }
   }
-  const std::string method = value_of(config, "quant_method").string;
   if (method != "compressed-tensors") {
     for (const char* name : kLeftOut) planned.left_out.push_back({.name = name});
     MKC_TRY(rule, read_method(config, method));

@@ -49,6 +49,7 @@ class EmulatorDevice final : public Device {
   std::string name() const override { return "emulator"; }
   // The memory is that of the host.
   uint64_t memory_bytes() const override { return memory_within({}); }
+  ContainerLimits limits() const override { return container_limits(); }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     const size_t size = std::max<uint64_t>(1, bytes);

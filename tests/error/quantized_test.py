@@ -210,6 +210,11 @@ class QuantizedTest(Command):
                 self.assertRegex(err, r'error: tensor ".*mlp.*weight_zero_point" has the zero point \d+ of row \d+, expected 8 because the '
                                       r"config says that weights are symmetric\n$")
                 self.says(missing, "ct_w4_zeros", lambda t: t.pop(Q + ".weight_zero_point"), groups(*targets))
+        # A name is that of a module alone, and not of what modules lie in, nor of their ends.
+        for name in ("model.layers.0.mlp", "up_proj"):
+            with self.subTest(name):
+                code, _, err = self.mkc("run", self.broken("ct_w4_zeros", lambda t: None, groups(["Linear"], [name])), *run)
+                self.assertEqual(code, 0, err)
 
     def test_floats_of_another_kind_are_refused(self):
         def edit(t):
