@@ -215,6 +215,13 @@ class QuantizedTest(Command):
             with self.subTest(name):
                 code, _, err = self.mkc("run", self.broken("ct_w4_zeros", lambda t: None, groups(["Linear"], [name])), *run)
                 self.assertEqual(code, 0, err)
+        # So are names of ignore: the modules in layers.0.mlp are not left out, and their own group has no zero points.
+        def edit(c):
+            groups(["Linear"], mlp)(c)
+            c["ignore"] = ["model.layers.0.mlp"]
+        code, _, err = self.mkc("run", self.broken("ct_w4_zeros", lambda t: None, edit), *run)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r'error: tensor "model\.layers\.0\.mlp\..*weight_zero_point" has the zero point')
 
     def test_floats_of_another_kind_are_refused(self):
         def edit(t):

@@ -1,4 +1,3 @@
-
 #include <nlohmann/json.hpp>
 
 #include "tools/model_path.h"

@@ -1,5 +1,4 @@
 // Macros and other values are called here.
-
 #include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/interpreter.h"

@@ -1,4 +1,3 @@
-
 #include "tests/attack/schedules/run.h"
 
 namespace mkc::attack {

@@ -2,6 +2,7 @@
 #include "tests/unit/processor/level/bf16_pairs.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "runtime/device/processor.h"
 
