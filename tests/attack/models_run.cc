@@ -39,7 +39,7 @@ bool has_wrong_row(const ModelCase& c, const Expected& expected, const std::vect
 // (docs/batches.md).
 bool same_bits_promised(const ModelCase& c, size_t max_rows) {
   if (c.device == DeviceKind::kProcessor) return true;  // docs/processor.md
-  return c.shape.type == Type::kF32 || c.batch_invariant ||
+  return c.shape.type == reference::Type::kF32 || c.batch_invariant ||
          max_rows < static_cast<size_t>(c.wgmma_from.value_or(65));
 }
 
