@@ -86,6 +86,9 @@ struct ChunkColumns {
 
   // begin() loads the sums of `Tokens` tokens from `token` on. leave() leaves them for the next chunk, or
   // adds them to the totals.
+  //
+  // Both copy what they read of this struct first. The compiler otherwise takes each store of a sum for a
+  // change of it.
   template <u32 Tokens>
   MK_INLINE void begin(u32 token, f32x16 (&sum)[Strips][Tokens]) const {
     const bool none = first;
