@@ -22,6 +22,17 @@ MK_INLINE constexpr u32 code_shift(u32 bits, u32 col) {
   return col % 2 * 16 + col / 2 * bits;
 }
 
+// kPairedCodes says that codes of E4M3 have the order in which processors with BF16 make pairs of them. Four
+// columns of four rows lie together: the rows' first two columns, and then their last two.
+#ifdef __AVX512BF16__
+constexpr bool kPairedCodes = true;
+#else
+constexpr bool kPairedCodes = false;
+#endif
+MK_INLINE constexpr bool paired(const WeightFormat& format, bool paired_codes = kPairedCodes) {
+  return paired_codes && format.e4m3();
+}
+
 // group_begin() is the byte offset of a group of columns in its strip.
 MK_INLINE constexpr u64 group_begin(const WeightFormat& format, u64 group) {
   return group * (kStripRows * format.group_cols * format.bits / 8 + format.group_bytes());
@@ -32,18 +43,20 @@ MK_INLINE constexpr u64 group_end(const WeightFormat& format, u64 group) {
 }
 
 // strip_offset() is the byte offset in its strip of an element. Elements of 4 bits have that of their byte.
-MK_INLINE constexpr u64 strip_offset(WeightType type, u32 row, u64 col) {
+MK_INLINE constexpr u64 strip_offset(WeightType type, u32 row, u64 col, bool paired_codes = kPairedCodes) {
   const WeightFormat format = weight_format(type);
   const u64 group = format.grouped() ? col / format.group_cols : 0;
-  const u32 together = word_cols(type), bits = format.bits;
-  const u64 word = (col - group * format.group_cols) / together * kStripRows + row;
-  return group_begin(format, group) + word * together * bits / 8 +
-         code_shift(bits, (u32)(col % together)) / 8;
+  const u32 together = word_cols(type), bits = format.bits, in_word = (u32)(col % together);
+  const u64 step = (col - group * format.group_cols) / together;
+  const u64 begin = group_begin(format, group) + step * kStripRows * together * bits / 8;
+  if (paired(format, paired_codes)) return begin + row / 4 * 16 + in_word / 2 * 8 + row % 4 * 2 + in_word % 2;
+  return begin + row * together * bits / 8 + code_shift(bits, in_word) / 8;
 }
 
 // element_offset() is the byte offset of an element in its packed weight.
-MK_INLINE constexpr u64 element_offset(const PackedShape& s, WeightType type, u64 row, u64 col) {
-  return row / kStripRows * s.strip_bytes + strip_offset(type, (u32)(row % kStripRows), col);
+MK_INLINE constexpr u64 element_offset(const PackedShape& s, WeightType type, u64 row, u64 col,
+                                       bool paired_codes = kPairedCodes) {
+  return row / kStripRows * s.strip_bytes + strip_offset(type, (u32)(row % kStripRows), col, paired_codes);
 }
 
 // scales_offset() is the byte offset of a strip's 16 scales in the strip. A GPU has those of the last K slice

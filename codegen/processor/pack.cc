@@ -55,8 +55,17 @@ MK_INLINE void turn(u32x8 (&words)[kTile]) {
 // in_order() puts the elements of words where code_shift() has them.
 template <class W>
 MK_INLINE u32x8 in_order(u32x8 words) {
-  if constexpr (W::row.bits != 8) return words;
+  if constexpr (W::row.bits != 8 || paired(W::row)) return words;
   return (words & 0xff0000ffu) | (words << 8 & 0x00ff0000u) | (words >> 8 & 0x0000ff00u);
+}
+
+// in_pairs() puts the pairs of each four rows where kPairedCodes has them.
+template <class W>
+MK_INLINE u32x8 in_pairs(u32x8 words) {
+  if constexpr (!paired(W::row)) return words;
+  const u16x16 pairs = __builtin_bit_cast(u16x16, words);
+  return __builtin_bit_cast(
+      u32x8, __builtin_shufflevector(pairs, pairs, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
 }
 
 // can_turn() tells whether rows [row, row + kTile) follow each other in a strip from a tile's first row on.
@@ -84,7 +93,7 @@ MK_INLINE u64 pack_tiles(const MkPack& p, const PackedShape& shape, u64 row, u64
     turn(words);
     char* to = strip + strip_offset(W::type, (u32)(to_row % kStripRows), col);
     MK_UNROLL
-    for (u32 i = 0; i < kTile; ++i) store(to + i * kStripRows * sizeof(u32), words[i]);
+    for (u32 i = 0; i < kTile; ++i) store(to + i * kStripRows * sizeof(u32), in_pairs<W>(words[i]));
   }
   return col;
 }

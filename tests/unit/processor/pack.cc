@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "codegen/processor/layout.h"
+#include "tests/unit/processor/level/bf16_pairs.h"
 #include "tests/unit/processor/product.h"
 
 namespace mk {
@@ -20,7 +21,7 @@ uint64_t misplaced(WeightType type, uint64_t rows, uint64_t cols, uint64_t group
     for (uint64_t row = 0; row < rows; ++row)
       for (uint64_t col = 0; col < cols; ++col) {
         const uint64_t at = group == 0 ? row : (row / group * 2 + source) * group + row % group;
-        wrong += std::memcmp(&m.packed[element_offset(m.shape, type, at, col)],
+        wrong += std::memcmp(&m.packed[element_offset(m.shape, type, at, col, kBf16Pairs)],
                              &sources[source].stored[(row * cols + col) * bytes], bytes) != 0;
       }
   return wrong;
