@@ -7,6 +7,7 @@
 
 #include "frontend/json.h"
 #include "frontend/source.h"
+#include "frontend/token_id.h"
 
 namespace mkc {
 namespace {
@@ -38,20 +39,36 @@ std::string token_text(const Node* node) {
   return node && node->is(Kind::kString) ? node->string : "";
 }
 
-// Returns the id of tokenizer_config.json's eos_token, found in added_tokens_decoder. Returns no id if the
-// token is not there.
-std::vector<int32_t> end_of_turn(const Document& tokenizer) {
-  const std::string text = token_text(find(tokenizer.root, "eos_token"));
-  const Node* added = find(tokenizer.root, "added_tokens_decoder");
-  for (size_t i = 0; !text.empty() && added && i < added->keys.size(); ++i) {
+// Returns the id of a token that tokenizer_config.json's added_tokens_decoder has. Returns nothing for
+// others.
+std::optional<int32_t> decoded_id(const Node* added, const std::string& text) {
+  for (size_t i = 0; added && i < added->keys.size(); ++i) {
     const std::string& key = added->keys[i];
     int32_t id = -1;
     const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (token_text(&added->items[i]) == text && fault == std::errc() && end == key.data() + key.size() &&
         id >= 0)
-      return {id};
+      return id;
   }
   return {};
+}
+
+// Returns the id of the tokenizer's end token. Returns no id if no file has it. transformers 5 writes neither
+// added_tokens_decoder nor special_tokens_map.json; a map beside a tokenizer_config.json without a decoder
+// goes before it.
+Result<std::vector<int32_t>> end_of_turn(const std::string& directory) {
+  MKC_TRY(config, read_optional_json(directory + "/tokenizer_config.json"));
+  const Node* added = config ? find(config->root, "added_tokens_decoder") : nullptr;
+  std::string text = config ? token_text(find(config->root, "eos_token")) : "";
+  if (!added) {
+    MKC_TRY(map, read_optional_json(directory + "/special_tokens_map.json"));
+    if (const std::string of_map = map ? token_text(find(map->root, "eos_token")) : ""; !of_map.empty())
+      text = of_map;
+  }
+  if (text.empty()) return std::vector<int32_t>{};
+  std::optional<int32_t> id = decoded_id(added, text);
+  if (!id) id = token_id(directory + "/tokenizer.json", text);
+  return id ? std::vector<int32_t>{*id} : std::vector<int32_t>{};
 }
 
 // Tells whether a value of a key that is not read leaves the tokens unchanged: nothing, false, an empty list
@@ -154,8 +171,8 @@ Result<GenerationDefaults> read_generation(const std::string& directory, const D
   defaults.unread = unread_settings(settings, defaults.temperature > 0);
   MKC_TRY(of_config, token_ids(config, "eos_token_id"));
   add_once(defaults.end_ids, of_config);
-  MKC_TRY(tokenizer, read_optional_json(directory + "/tokenizer_config.json"));
-  if (tokenizer) add_once(defaults.end_ids, end_of_turn(*tokenizer));
+  MKC_TRY(of_tokenizer, end_of_turn(directory));
+  add_once(defaults.end_ids, of_tokenizer);
   MKC_TRY(begin, token_ids(config, "bos_token_id"));
   if (!begin.empty()) defaults.begin_id = begin[0];
   return defaults;

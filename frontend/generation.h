@@ -11,8 +11,8 @@
 namespace mkc {
 
 struct GenerationDefaults {
-  // Ids that end a text, each once. generation_config.json comes first, then config.json, then the end token
-  // of tokenizer_config.json. A chat model's turn may end by another token than its text.
+  // Ids that end a text, each once. generation_config.json comes first, then config.json, then the
+  // tokenizer's end token. A chat model's turn may end by another token than its text.
   std::vector<int32_t> end_ids;
   int32_t begin_id = -1;  // the first bos_token_id of config.json; -1: none
   // The values of generation_config.json, or of config.json where that is missing. Without do_sample, tokens
@@ -25,9 +25,9 @@ struct GenerationDefaults {
   bool operator==(const GenerationDefaults&) const = default;
 };
 
-// Reads generation_config.json and tokenizer_config.json if the directory has them. `config` is config.json.
-// Errors, at their places: files that are not JSON, values that are not ids, sampling out of the bounds of
-// docs/sampling.md.
+// Reads generation_config.json and the tokenizer's end token if the directory has them. `config` is
+// config.json. Errors, at their places: files that are not JSON, values that are not ids, sampling out of the
+// bounds of docs/sampling.md.
 Result<GenerationDefaults> read_generation(const std::string& directory, const Document& config);
 
 }  // namespace mkc

@@ -46,6 +46,24 @@ class DefaultsTest(Command):
         self.assertEqual(self.ends(self.model({"eos_token_id": 2}, turn, eos_token_id=1)), [2, 1, 9])
         self.assertEqual(self.ends(self.model(None, {**turn, "eos_token": "<|im_start|>"}, eos_token_id=1)), [1, 4])
 
+    def test_the_tokenizer_has_ids_that_its_config_leaves_out(self):
+        """transformers 5 writes no added_tokens_decoder."""
+        def ends(tokenizer, config, tokens_map=None):
+            folder = self.model(None, config, eos_token_id=1)
+            (self.dir / folder / "tokenizer.json").write_text(tokenizer if isinstance(tokenizer, str) else json.dumps(tokenizer))
+            if tokens_map is not None:
+                (self.dir / folder / "special_tokens_map.json").write_text(json.dumps(tokens_map))
+            return self.ends(folder)
+        tokenizer = {"added_tokens": [{"id": 3, "content": "<|im_start|>"}, {"id": 9, "content": "<|im_end|>"}],
+                     "model": {"vocab": {"a": 7, "<|im_end|>": 8, "</s>": 4}}}
+        self.assertEqual(ends(tokenizer, {"eos_token": "<|im_end|>"}), [1, 9])
+        self.assertEqual(ends(tokenizer, {"eos_token": "</s>", "added_tokens_decoder": {}}), [1, 4])
+        self.assertEqual(ends(tokenizer, {"eos_token": "</s>"}, {"eos_token": {"content": "<|im_end|>"}}), [1, 9])
+        self.assertEqual(ends(tokenizer, {"eos_token": "</s>", "added_tokens_decoder": {}}, {"eos_token": "<|im_end|>"}), [1, 4])
+        self.assertEqual(ends(tokenizer, {"eos_token": "none"}), [1])
+        for broken in ("", "{", "[" * 100000, '{"added_tokens": 3, "model": []}', '{"added_tokens": [{"content": "</s>", "id": 1e99}]}'):
+            self.assertEqual(ends(broken, {"eos_token": "</s>"}), [1])
+
     def test_generation_stops_at_each_of_them(self):
         free = self.ids(self.model(eos_token_id=[]))
         self.assertEqual(len(free), 12)
