@@ -7,9 +7,9 @@
 
 namespace mkrt {
 
-// Returns what is added to a stored zero point: 0 for checkpoint_format, or else format, "gptq_v2". Returns 1
-// for all others, which store zero points minus one. Errors: a checkpoint without config.json, or none of
-// JSON.
+// Returns what is added to each place of a word of zero points: 0 for checkpoint_format, or else format,
+// "gptq_v2". Returns 1 for all others, whose words had 1 taken from each place, as from one number. Errors: a
+// checkpoint without config.json, or none of JSON.
 Result<uint32_t> gptq_zero_offset(const Checkpoint& checkpoint);
 
 }  // namespace mkrt

@@ -16,7 +16,7 @@
 namespace mkrt {
 namespace {
 
-constexpr int kFormat = 1;  // counts up when the meaning of kept bytes changes, apart from packed layouts
+constexpr int kFormat = 2;  // counts up when the meaning of kept bytes changes, apart from packed layouts
 
 // Probe is a small weight of two sources, of more than two tiles, whose elements all differ as far as their
 // type allows.

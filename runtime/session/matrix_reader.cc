@@ -151,7 +151,8 @@ Status MatrixReader::open_zeros(const Checkpoint& checkpoint) {
   if (stored_.order == CodeOrder::kColumns) {
     const Result<uint32_t> offset = gptq_zero_offset(checkpoint);
     if (!offset.ok()) return offset.error();
-    zero_offset_ = offset.value();
+    const uint32_t of_each = stored_.bits == 4 ? 0x11111111 : 0x01010101;
+    zero_offset_ = offset.value() * of_each;
   }
   const uint32_t middle = 1u << (stored_.bits - 1);
   for (uint64_t row = 0; row < rows_ && !format_.zeros; ++row)
@@ -206,24 +207,16 @@ uint32_t MatrixReader::zero_at(uint64_t row, uint64_t group) const {
   const bool rows = stored_.order == CodeOrder::kRows;
   const uint32_t word = word_at(*zeros_, rows ? row / n * groups + group : group * (rows_ / n) + row / n);
   const uint64_t place = stored_.order == CodeOrder::kAwq ? kAwqPlace[row % n] : row % n;
-  return (word >> place * stored_.bits & mask) + zero_offset_;
+  return ((word + zero_offset_) >> place * stored_.bits) & mask;
 }
 
-Status MatrixReader::fill_zeros(uint64_t first, uint64_t count, PackedScales& packed) const {
+void MatrixReader::fill_zeros(uint64_t first, uint64_t count, PackedScales& packed) const {
   const uint64_t groups = packed.groups.size() / count;
   packed.zeros.assign(count * groups, static_cast<uint8_t>(1u << (stored_.bits - 1)));
-  if (!zeros_) return {};
-  const uint32_t max = stored_.bits == 4 ? 16 : 255;
-  for (uint64_t row = 0; row < count; ++row)
-    for (uint64_t group = 0; group < groups; ++group) {
-      const uint32_t zero = zero_at(first + row, group * format_.group_cols / stored_.scale_cols);
-      if (zero > max)
-        return Error{
-            fmt::format("{}: error: tensor \"{}\" has the zero point {} of row {}, expected at most {}",
-                        zeros_->file, zeros_->name, zero, first + row, max)};
-      packed.zeros[row * groups + group] = static_cast<uint8_t>(zero);
-    }
-  return {};
+  for (uint64_t row = 0; row < count && zeros_; ++row)
+    for (uint64_t group = 0; group < groups; ++group)
+      packed.zeros[row * groups + group] =
+          static_cast<uint8_t>(zero_at(first + row, group * format_.group_cols / stored_.scale_cols));
 }
 
 Result<PackedScales> MatrixReader::scales(uint64_t first, uint64_t count) const {
@@ -245,8 +238,7 @@ Result<PackedScales> MatrixReader::scales(uint64_t first, uint64_t count) const 
     if (!by.ok()) return by.error();
     packed.rows[row] = by.value();
   }
-  if (format_.zeros)
-    if (Status status = fill_zeros(first, count, packed); !status.ok()) return status.error();
+  if (format_.zeros) fill_zeros(first, count, packed);
   return packed;
 }
 

@@ -51,7 +51,7 @@ class MatrixReader {
   Status open_zeros(const Checkpoint& checkpoint);
   float scale_at(uint64_t row, uint64_t col) const;
   uint32_t zero_at(uint64_t row, uint64_t group) const;
-  Status fill_zeros(uint64_t first, uint64_t count, PackedScales& packed) const;
+  void fill_zeros(uint64_t first, uint64_t count, PackedScales& packed) const;
 
   StoredMatrix stored_;
   WeightFormat format_;
@@ -59,7 +59,7 @@ class MatrixReader {
   const StoredTensor* codes_ = nullptr;
   const StoredTensor* scales_ = nullptr;
   const StoredTensor* zeros_ = nullptr;  // null where there are none
-  uint32_t zero_offset_ = 0;             // what is added to a stored zero point
+  uint32_t zero_offset_ = 0;             // what is added to a word of zero points
   float factor_ = 1;
 };
 

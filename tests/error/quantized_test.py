@@ -158,6 +158,22 @@ class QuantizedTest(Command):
         self.tensor_says(Q + ".qzeros", "has the zero point 7 of row 0, expected 8 because the config says that weights are symmetric\n",
                          "gptq", edit)
 
+    def test_zero_points_of_0_are_the_same_in_both_forms_of_gptq(self):
+        """GPTQModel takes 0x11111111 from each word of the older form. A zero point of 0 then borrows from the next."""
+        def run(form):
+            def edit(t):
+                for name in (name for name in t if name.endswith(".qzeros")):
+                    words = struct.unpack(f"<{len(t[name][2]) // 4}I", t[name][2])
+                    words = [word & 0xffff0ff0 for word in words]
+                    words = [word - 0x11111111 & 0xffffffff for word in words] if form == "gptq" else words
+                    t[name][2][:] = struct.pack(f"<{len(words)}I", *words)
+            model = self.broken("gptq_v2", edit, lambda c: c.update(checkpoint_format=form, format=form, sym=False))
+            code, out, err = self.mkc("run", model, "--device", "cpu", "--prompt-ids", "3,1,4", "--max-new-tokens", 2, "--keep-weights", "no",
+                                      "--json", "--logprobs", 1)
+            self.assertEqual(code, 0, err)
+            return json.loads(out)["logprobs"]
+        self.assertEqual(run("gptq"), run("gptq_v2"))
+
     def test_either_key_says_how_gptq_stores_zero_points(self):
         def run(keep):
             model = self.broken("gptq_v2", lambda t: None, lambda c: [c.pop(key) for key in ("checkpoint_format", "format") if key not in keep])
