@@ -45,10 +45,11 @@ class ChatTemplate {
 };
 
 // Reads the template of a checkpoint's directory: that of chat_template.jinja, if there is one. The key
-// chat_template in chat_template.json or in tokenizer_config.json has it otherwise. The key holds text, or a
-// list of {name, template} with the names default and tool_use. Returns nothing where no file has a template.
+// chat_template in tokenizer_config.json or in chat_template.json has it otherwise. The key holds text, or
+// templates with the names default and tool_use: a list of {name, template}, or an object {name: template}.
+// Returns nothing where no file has a template.
 //
-// Errors: a file cannot be read, is not JSON, or has a key of another kind; a list without the name default;
+// Errors: a file cannot be read, is not JSON, or has a key of another kind; no template named default;
 // those of parse(), with FILE:chat_template in the place of FILE for templates inside JSON.
 Result<std::optional<ChatTemplate>> read_chat_template(const std::string& directory);
 

@@ -34,17 +34,34 @@ Error bad_key(const std::string& path, const std::string& key, const nlohmann::j
   return {fmt::format("{}: error: {}: found {}, expected {}", path, key, found.type_name(), expected)};
 }
 
-Result<ChatTemplate> parse_named(const nlohmann::json& list, const std::string& path) {
+// NamedTemplate is one of several templates. `key` is where it stands.
+struct NamedTemplate {
+  std::string key, name, source;
+};
+
+// Returns the templates of a list of objects with a name, or of an object with a key for each name.
+Result<std::vector<NamedTemplate>> named_templates(const nlohmann::json& value, const std::string& path) {
+  std::vector<NamedTemplate> all;
+  for (const auto& [at, item] : value.items()) {
+    const std::string key = fmt::format("chat_template[{}]", at);
+    const bool has_texts = item.is_object() && item.contains("name") && item.contains("template") &&
+                           item["name"].is_string() && item["template"].is_string();
+    if (value.is_array() && !has_texts)
+      return bad_key(path, key, item, "an object with the texts name and template");
+    if (value.is_object() && !item.is_string()) return bad_key(path, key, item, "text");
+    all.push_back(value.is_array() ? NamedTemplate{key, item["name"], item["template"]}
+                                   : NamedTemplate{key, at, item});
+  }
+  return all;
+}
+
+Result<ChatTemplate> parse_named(const nlohmann::json& value, const std::string& path) {
+  const Result<std::vector<NamedTemplate>> all = named_templates(value, path);
+  if (!all.ok()) return all.error();
   std::optional<ChatTemplate> main, with_tools;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string key = fmt::format("chat_template[{}]", i);
-    if (!list[i].is_object() || !list[i].contains("name") || !list[i].contains("template") ||
-        !list[i]["name"].is_string() || !list[i]["template"].is_string())
-      return bad_key(path, key, list[i], "an object with the texts name and template");
-    const std::string& name = list[i]["name"].get_ref<const std::string&>();
+  for (const auto& [key, name, source] : all.value()) {
     if (name != "default" && name != "tool_use") continue;
-    Result<ChatTemplate> parsed =
-        ChatTemplate::parse(list[i]["template"].get_ref<const std::string&>(), path + ":" + key);
+    Result<ChatTemplate> parsed = ChatTemplate::parse(source, path + ":" + key);
     if (!parsed.ok()) return parsed.error();
     (name == "default" ? main : with_tools) = std::move(parsed).value();
   }
@@ -59,10 +76,12 @@ OptionalTemplate read_from_json(const std::string& path) {
   if (!document.value() || !document.value()->contains("chat_template")) return std::optional<ChatTemplate>();
   const nlohmann::json& value = (*document.value())["chat_template"];
   if (value.is_null()) return std::optional<ChatTemplate>();
-  if (!value.is_string() && !value.is_array()) return bad_key(path, "chat_template", value, "text or a list");
+  if (!value.is_string() && !value.is_structured())
+    return bad_key(path, "chat_template", value, "text, a list or an object");
   Result<ChatTemplate> parsed =
-      value.is_array() ? parse_named(value, path)
-                       : ChatTemplate::parse(value.get_ref<const std::string&>(), path + ":chat_template");
+      value.is_structured()
+          ? parse_named(value, path)
+          : ChatTemplate::parse(value.get_ref<const std::string&>(), path + ":chat_template");
   if (!parsed.ok()) return parsed.error();
   return std::optional(std::move(parsed).value());
 }
@@ -163,9 +182,9 @@ OptionalTemplate read_chat_template(const std::string& directory) {
     if (!parsed.ok()) return parsed.error();
     return std::optional(std::move(parsed).value());
   }
-  OptionalTemplate found = read_from_json(directory + "/chat_template.json");
+  OptionalTemplate found = read_from_json(directory + "/tokenizer_config.json");
   if (!found.ok() || found.value()) return found;
-  return read_from_json(directory + "/tokenizer_config.json");
+  return read_from_json(directory + "/chat_template.json");
 }
 
 Result<nlohmann::ordered_json> read_template_variables(const std::string& directory) {

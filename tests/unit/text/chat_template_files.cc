@@ -25,17 +25,17 @@ std::string variables_of(const TempDir& checkpoint) {
 
 }  // namespace
 
-TEST_CASE("chat_template.jinja goes before chat_template.json, and this before tokenizer_config.json") {
+TEST_CASE("chat_template.jinja goes before tokenizer_config.json, and this before chat_template.json") {
   const TempDir checkpoint;
   CHECK(rendered(checkpoint) == "none");
   checkpoint.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
   CHECK(rendered(checkpoint) == "none");
   checkpoint.write("tokenizer_config.json", R"({"chat_template": null})");
   CHECK(rendered(checkpoint) == "none");
-  checkpoint.write("tokenizer_config.json", R"({"chat_template": "config {{ 1 + 1 }}"})");
-  CHECK(rendered(checkpoint) == "config 2");
   checkpoint.write("chat_template.json", R"({"chat_template": "json {{ tools is none }}"})");
   CHECK(rendered(checkpoint) == "json True");
+  checkpoint.write("tokenizer_config.json", R"({"chat_template": "config {{ 1 + 1 }}"})");
+  CHECK(rendered(checkpoint) == "config 2");
   checkpoint.write("chat_template.jinja", "jinja {{ add_generation_prompt }}\n");
   CHECK(rendered(checkpoint) == "jinja False");
 }
@@ -49,6 +49,10 @@ TEST_CASE("conversations with tools get the template that is named tool_use") {
   CHECK(rendered(checkpoint, {{"tools", nullptr}}) == "plain");
   CHECK(rendered(checkpoint, {{"tools", ordered_json::array({1})}}) ==
         "tokenizer_config.json:chat_template[2]:2: error: bad is undefined");
+  checkpoint.write("tokenizer_config.json",
+                   R"({"chat_template": {"default": "plain", "rag": "{{ unclosed", "tool_use": "tools"}})");
+  CHECK(rendered(checkpoint) == "plain");
+  CHECK(rendered(checkpoint, {{"tools", ordered_json::array({1})}}) == "tools");
 }
 
 TEST_CASE("files that hold no template where one is expected are errors") {
@@ -62,7 +66,11 @@ TEST_CASE("files that hold no template where one is expected are errors") {
         "tokenizer_config.json: error: not JSON: parse error at line 1, column 2: syntax error while parsing "
         "object key - unexpected end of input; expected string literal");
   CHECK(error_with(R"({"chat_template": 5})") ==
-        "tokenizer_config.json: error: chat_template: found number, expected text or a list");
+        "tokenizer_config.json: error: chat_template: found number, expected text, a list or an object");
+  CHECK(error_with(R"({"chat_template": {"default": 5}})") ==
+        "tokenizer_config.json: error: chat_template[default]: found number, expected text");
+  CHECK(error_with(R"({"chat_template": {}})") ==
+        "tokenizer_config.json: error: chat_template: no template has the name default");
   CHECK(error_with(R"({"chat_template": "a\n{{ 1 +"})") ==
         "tokenizer_config.json:chat_template:2: error: the tag has no end: expected }}");
   CHECK(error_with(R"({"chat_template": [5]})") ==
