@@ -88,7 +88,7 @@ Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directo
     return Error{fmt::format("{}: error: has no tokenizer.json{}, expected one for {}", directory,
                              has_model ? " but a tokenizer.model, which is not read" : "", text)};
   }
-  mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_tokenizer(path);
+  mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_checkpoint_tokenizer(directory);
   if (!loaded.ok()) return loaded.error();
   return std::optional(std::move(loaded.value()));
 }

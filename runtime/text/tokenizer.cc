@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/base/json_node.h"
+#include "runtime/text/config_tokens.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {
@@ -18,6 +19,8 @@ constexpr size_t kMaxTextBytes = size_t{256} << 20;
 constexpr size_t kMaxNormalizedBytes = size_t{1} << 30;  // positions in a piece have 32 bits
 
 Result<nlohmann::json> parse_json(const std::string& path, std::string_view text) {
+  if (const std::string kind = foreign_format(std::as_bytes(std::span(text))); !kind.empty())
+    return Error{fmt::format("{}: error: is {}", path, kind)};
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
@@ -44,6 +47,13 @@ Tokenizer tokenizer_of(const JsonNode& root) {
   tokenizer.pre_tokenizer = read_pre_tokenizer(root.optional("pre_tokenizer"));
   tokenizer.post_processor = read_post_processor(root.optional("post_processor"));
   tokenizer.decoder = read_decoder(root.at("decoder"), tokenizer.model, tokenizer.added);
+  return tokenizer;
+}
+
+Result<Tokenizer> read_document(const nlohmann::json& document, const std::string& path) {
+  Status status;
+  Tokenizer tokenizer = tokenizer_of(JsonNode(document, path, status));
+  if (!status.ok()) return status.error();
   return tokenizer;
 }
 
@@ -93,15 +103,20 @@ Result<Tokenizer> load_tokenizer(const std::string& path) {
   return read_tokenizer(text.value(), path);
 }
 
+Result<Tokenizer> load_checkpoint_tokenizer(const std::string& directory) {
+  const std::string path = directory + "/tokenizer.json";
+  const Result<std::string> text = read_text(path, SIZE_MAX);
+  if (!text.ok()) return text.error();
+  Result<nlohmann::json> document = parse_json(path, text.value());
+  if (!document.ok()) return document.error();
+  if (Status status = add_config_tokens(document.value(), directory); !status.ok()) return status.error();
+  return read_document(document.value(), path);
+}
+
 Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path) {
-  if (const std::string kind = foreign_format(std::as_bytes(std::span(text))); !kind.empty())
-    return Error{fmt::format("{}: error: is {}", path, kind)};
   const Result<nlohmann::json> document = parse_json(path, text);
   if (!document.ok()) return document.error();
-  Status status;
-  Tokenizer tokenizer = tokenizer_of(JsonNode(document.value(), path, status));
-  if (!status.ok()) return status.error();
-  return tokenizer;
+  return read_document(document.value(), path);
 }
 
 Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special) {

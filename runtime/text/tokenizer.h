@@ -30,6 +30,10 @@ struct Tokenizer {
 // Reads a tokenizer.json. Errors: an unsupported part, with its path in the document.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
+// Reads tokenizer.json of a checkpoint, with the tokens that its other files add (config_tokens.h). Errors:
+// those of both.
+Result<Tokenizer> load_checkpoint_tokenizer(const std::string& directory);
+
 // Reads the text of a tokenizer.json. Errors, which name `path`: an unsupported part.
 Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path);
 

@@ -1,0 +1,51 @@
+// Ids are compared with those of transformers, where files beside tokenizer.json name tokens
+// (tests/oracle/make_config_token_vectors.py).
+#include "tests/unit/temp_dir.h"
+#include "tests/unit/text/fixtures.h"
+
+namespace {
+
+using mkrt::test::TempDir;
+using nlohmann::json;
+
+TEST_CASE("tokens that other files name are added as transformers adds them") {
+  const json vectors = read_json_fixture("config_tokens.json");
+  const json tokenizer = read_json_fixture(vectors["tokenizer"]);
+  CHECK(vectors["rows"].size() == 26);
+  for (const json& row : vectors["rows"]) {
+    const std::string text = row.dump();
+    CAPTURE(text);
+    json document = tokenizer;
+    if (!row["added"]) {
+      json& tokens = document["added_tokens"];
+      for (auto token = tokens.begin(); token != tokens.end();)
+        token = (*token)["content"] == "</s>" ? tokens.erase(token) : token + 1;
+    }
+    const TempDir checkpoint;
+    checkpoint.write("tokenizer.json", document.dump());
+    checkpoint.write("tokenizer_config.json", row["config"].dump());
+    if (!row["map"].is_null()) checkpoint.write("special_tokens_map.json", row["map"].dump());
+    const mkrt::Tokenizer loaded = expect_ok(mkrt::load_checkpoint_tokenizer(checkpoint.path));
+    CHECK(json(expect_ok(mkrt::encode(loaded, vectors["text"].get<std::string>(), false))) == row["ids"]);
+  }
+}
+
+TEST_CASE("files of other kinds beside tokenizer.json add nothing, or are errors") {
+  const TempDir checkpoint;
+  checkpoint.write("tokenizer.json", read_json_fixture("mistral_prepend.json").dump());
+  const auto error_with = [&](const char* config) {
+    checkpoint.write("tokenizer_config.json", config);
+    const auto loaded = mkrt::load_checkpoint_tokenizer(checkpoint.path);
+    return loaded.ok() ? "" : checkpoint.without_path(loaded.error().message);
+  };
+  for (const char* config :
+       {"[]", "5", R"({"eos_token": 5, "bos_token": ""})",
+        R"({"added_tokens_decoder": [1, {"content": 3}], "extra_special_tokens": "x"})",
+        R"({"added_tokens_decoder": {"x": 3, "99999999999999999999": {"content": "q"}}})"})
+    CHECK(error_with(config) == "");
+  CHECK(error_with("{").starts_with("tokenizer_config.json: error: not JSON: "));
+  checkpoint.write("tokenizer.json", R"({"added_tokens": 3, "model": []})");
+  CHECK(error_with("{}").starts_with("tokenizer.json: error: "));
+}
+
+}  // namespace
