@@ -12,8 +12,9 @@ namespace mkc {
 // token becomes "<id>": vocabularies are padded, so a model may sample such an id.
 class TokenText {
  public:
-  explicit TokenText(const mkrt::Tokenizer& tokenizer, bool skip_special = true)
-      : decoder_(tokenizer.decoder, skip_special) {}
+  explicit TokenText(const mkrt::Tokenizer& tokenizer, bool skip_special = true,
+                     mkrt::ByteRuns runs = mkrt::ByteRuns::kStreamed)
+      : decoder_(tokenizer.decoder, skip_special, runs) {}
   std::string add(int32_t id);
   std::string finish() { return decoder_.flush(); }
   // Makes the tokens so far a prompt, whose text goes on: StreamDecoder::leave_out_prompt().

@@ -113,8 +113,8 @@ Decoder read_decoder(const JsonNode& node, const Bpe& model, const AddedTokens& 
   return decoder;
 }
 
-StreamDecoder::StreamDecoder(const Decoder& decoder, bool skip_special)
-    : decoder_(&decoder), skip_special_(skip_special), strips_left_(decoder.strip_count) {}
+StreamDecoder::StreamDecoder(const Decoder& decoder, bool skip_special, ByteRuns runs)
+    : decoder_(&decoder), skip_special_(skip_special), runs_(runs), strips_left_(decoder.strip_count) {}
 
 Result<std::string> StreamDecoder::push(int32_t id) {
   const std::vector<DecodedToken>& tokens = decoder_->tokens;
@@ -133,15 +133,15 @@ Result<std::string> StreamDecoder::push(int32_t id) {
     case TokenKind::kRunOfBytes:
       pending_ += token.bytes;
       pending_is_run_ = true;
-      return std::string();
+      return strip_front(take_from_run());
     case TokenKind::kText:
-      return strip_front(take_run_of_bytes() + token.bytes);
+      return strip_front(end_run() + token.bytes);
   }
 }
 
 std::string StreamDecoder::flush() {
   std::string text = interrupt();
-  *this = StreamDecoder(*decoder_, skip_special_);
+  *this = StreamDecoder(*decoder_, skip_special_, runs_);
   return text;
 }
 
@@ -152,7 +152,7 @@ void StreamDecoder::leave_out_prompt() {
 
 std::string StreamDecoder::interrupt() {
   // A byte-level text can leave only the begin of one character.
-  std::string text = pending_is_run_                    ? strip_front(take_run_of_bytes())
+  std::string text = pending_is_run_                    ? strip_front(end_run())
                      : pending_.size() <= prompt_bytes_ ? std::string()
                                                         : std::string(kReplacementCharacter);
   pending_.clear();
@@ -177,8 +177,20 @@ std::string StreamDecoder::take_whole_characters() {
   return text;
 }
 
-std::string StreamDecoder::take_run_of_bytes() {
-  if (!find_invalid_utf8(pending_)) return take_whole_characters();
+// Returns what a run puts out now.
+std::string StreamDecoder::take_from_run() {
+  if (runs_ == ByteRuns::kWhole) return {};
+  if (scan_utf8(pending_).state == Utf8State::kBroken) run_is_invalid_ = true;
+  return run_is_invalid_ ? replace_bytes() : take_whole_characters();
+}
+
+std::string StreamDecoder::end_run() {
+  run_is_invalid_ = false;
+  return find_invalid_utf8(pending_) ? replace_bytes() : take_whole_characters();
+}
+
+// Takes all bytes of `pending_` and returns U+FFFD for each, but for those of the prompt.
+std::string StreamDecoder::replace_bytes() {
   std::string text;
   for (size_t i = prompt_bytes_; i < pending_.size(); ++i) text += kReplacementCharacter;
   pending_.clear();

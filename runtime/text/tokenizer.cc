@@ -141,7 +141,7 @@ Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view
 }
 
 Result<std::string> decode(const Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special) {
-  StreamDecoder stream(tokenizer.decoder, skip_special);
+  StreamDecoder stream(tokenizer.decoder, skip_special, ByteRuns::kWhole);
   std::string text;
   for (const int32_t id : ids) {
     const Result<std::string> characters = stream.push(id);

@@ -44,7 +44,8 @@ Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path)
 // without a token; a pattern that exceeds its limits of steps, or the time of MatchTime(text.size()).
 Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special);
 
-// Returns the text of ids. Bytes that are no UTF-8 become U+FFFD. Ids that arrive one by one need a
+// Returns the text of ids. Bytes that are no UTF-8 become U+FFFD, and a run of byte tokens <0x..> with an
+// invalid byte becomes U+FFFD for each byte (ByteRuns::kWhole). Ids that arrive one by one need a
 // StreamDecoder on tokenizer.decoder. Errors: no token has one of the ids.
 Result<std::string> decode(const Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special);
 

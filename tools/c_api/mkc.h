@@ -59,8 +59,12 @@ int mkc_encode(const mkc_tokenizer* tokenizer, const char* text, size_t bytes, i
 /* Decodes ids one by one. The tokenizer must outlive the mkc_text. */
 typedef struct mkc_text mkc_text;
 
-/* Begins a text. A nonzero `special` keeps special tokens. */
+/* Begins a text. A nonzero `special` keeps special tokens. A run of byte tokens <0x..> is put out character
+ * by character. From its first invalid character on, each byte becomes U+FFFD. */
 mkc_text* mkc_begin_text(const mkc_tokenizer* tokenizer, int special);
+/* Begins the text of ids that are all known. A run of byte tokens is put out at its end. One with an invalid
+ * byte becomes U+FFFD for each of its bytes, as the package tokenizers decodes it. */
+mkc_text* mkc_begin_whole_text(const mkc_tokenizer* tokenizer, int special);
 /* Begins a text that goes on behind a prompt of `count` ids. The prompt's text is left out, but for a
  * character that the prompt begins and later ids complete. Nothing is removed from the front, such as the
  * first space of SentencePiece models, once the prompt has text. */

@@ -52,6 +52,15 @@ mkc_text* mkc_begin_text(const mkc_tokenizer* tokenizer, int special) {
   return mkc_begin_text_after(tokenizer, nullptr, 0, special);
 }
 
+mkc_text* mkc_begin_whole_text(const mkc_tokenizer* tokenizer, int special) {
+  return mkc::guarded(
+      [&]() -> mkc_text* {
+        if (mkc::missing(tokenizer, "tokenizer")) return nullptr;
+        return new mkc_text{mkc::TokenText(tokenizer->tokenizer, special == 0, mkrt::ByteRuns::kWhole), ""};
+      },
+      nullptr);
+}
+
 mkc_text* mkc_begin_text_after(const mkc_tokenizer* tokenizer, const int32_t* prompt, size_t count,
                                int special) {
   return mkc::guarded(

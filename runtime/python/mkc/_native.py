@@ -32,6 +32,7 @@ _SIGNATURES = {
     "mkc_close_tokenizer": (None, c_void_p),
     "mkc_encode": (c_int, c_void_p, c_char_p, c_size_t, c_int, POINTER(c_int32), c_size_t, POINTER(c_size_t)),
     "mkc_begin_text_after": (c_void_p, c_void_p, POINTER(c_int32), c_size_t, c_int),
+    "mkc_begin_whole_text": (c_void_p, c_void_p, c_int),
     "mkc_end_text": (None, c_void_p),
     "mkc_add_ids": (c_void_p, c_void_p, POINTER(c_int32), c_size_t, POINTER(c_size_t)),
 }

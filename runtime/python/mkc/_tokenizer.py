@@ -32,8 +32,11 @@ class Tokenizer:
             room = count.value
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
-        """Returns the text of ids. special: with special tokens. An id without a token is "<id>". Errors: DtypeError."""
-        text = TextStream(self, special)
+        """Returns the text of ids. special: with special tokens. An id without a token is "<id>". Errors: DtypeError.
+
+        A run of byte tokens <0x..> with an invalid byte becomes U+FFFD for each of its bytes.
+        """
+        text = _Text(self, compiler().mkc_begin_whole_text(self._handle, special))
         return text.add(*ids) + text.finish()
 
     def __del__(self) -> None:
@@ -41,17 +44,11 @@ class Tokenizer:
             compiler().mkc_close_tokenizer(self._handle)
 
 
-class TextStream:
-    """Text of ids that come one by one: add() returns the characters that are complete.
+class _Text:
+    """An mkc_text of libmkc."""
 
-    special: with special tokens. prompt: ids whose text the stream goes on with and leaves out. A character that the prompt begins
-    belongs to the stream, and a first space does where the prompt has text. Errors: DtypeError.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, special: bool = False, prompt: Iterable[int] = ()):
-        self._tokenizer = tokenizer  # outlives the handle
-        ids = ids_of("prompt", prompt)
-        self._handle = compiler().mkc_begin_text_after(tokenizer._handle, ids, len(ids), special)
+    def __init__(self, tokenizer: Tokenizer, handle: Any):
+        self._tokenizer, self._handle = tokenizer, handle  # the tokenizer outlives the handle
         if not self._handle:
             raise Error(compiler_error())
 
@@ -72,3 +69,18 @@ class TextStream:
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
             compiler().mkc_end_text(self._handle)
+
+
+class TextStream(_Text):
+    """Text of ids that come one by one: add() returns the characters that are complete.
+
+    special: with special tokens. prompt: ids whose text the stream goes on with and leaves out. A character that the prompt begins
+    belongs to the stream, and a first space does where the prompt has text. Errors: DtypeError.
+
+    The text is that of Tokenizer.decode(), but for a run of byte tokens <0x..> with an invalid byte. The stream has put out the
+    characters before that byte, and decode() replaces these, too.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, special: bool = False, prompt: Iterable[int] = ()):
+        ids = ids_of("prompt", prompt)
+        super().__init__(tokenizer, compiler().mkc_begin_text_after(tokenizer._handle, ids, len(ids), special))

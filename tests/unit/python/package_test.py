@@ -125,6 +125,11 @@ class PackageTest(unittest.TestCase):
             for cut in range(len(ids) + 1):
                 after = mkc.TextStream(tokenizer, prompt=ids[:cut])
                 self.assertEqual(tokenizer.decode(ids[:cut]) + after.add(*ids[cut:]) + after.finish(), text)
+            *run, invalid = 68, 13, 200  # <0x41>, <0x0A> and <0xC5>
+            stream = mkc.TextStream(tokenizer)
+            self.assertEqual([stream.add(id) for id in run], ["A", "\n"])
+            self.assertEqual(stream.add(invalid) + stream.finish(), "\ufffd")
+            self.assertEqual(tokenizer.decode([*run, invalid]), "\ufffd" * 3)
             with self.assertRaisesRegex(mkc.DtypeError, "^prompt: error: entry 0 is 'x', expected an integer$"):
                 mkc.TextStream(tokenizer, prompt=["x"])
         with mkc.load(STORIES, "cpu") as model:

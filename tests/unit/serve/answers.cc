@@ -17,6 +17,14 @@ mkrt::Tokenizer tokenizer_of(const std::vector<std::string>& tokens) {
   return tokenizer;
 }
 
+// Returns a tokenizer of byte tokens <0x..>. Id 0 is special.
+mkrt::Tokenizer byte_tokens_of(const std::vector<std::string>& tokens) {
+  mkrt::Tokenizer tokenizer = tokenizer_of(tokens);
+  for (size_t id = 1; id < tokenizer.decoder.tokens.size(); ++id)
+    tokenizer.decoder.tokens[id].kind = mkrt::TokenKind::kRunOfBytes;
+  return tokenizer;
+}
+
 }  // namespace
 
 TEST_CASE("a choice's text has whole characters only") {
@@ -44,6 +52,23 @@ TEST_CASE("a stop string ends a text within a launch's tokens, and the tokens be
   api.include_stop_str_in_output = true;
   ChoiceText with(TokenText(tokenizer), api);
   CHECK(with.push(ids) == "one two");
+}
+
+TEST_CASE("a stop string of byte tokens ends a text at once") {
+  const mkrt::Tokenizer tokenizer = byte_tokens_of({"\n", "\xC3", "\xA9"});
+  ApiRequest api;
+  api.stop = {"\n\n"};
+  ChoiceText text(TokenText(tokenizer), api);
+  const auto push = [&](int32_t id) { return text.push(std::span(&id, 1)); };
+  CHECK(push(1) == "");
+  CHECK(push(2) == "");
+  CHECK(push(3) == "\n\xC3\xA9");
+  CHECK(push(1) == "");
+  CHECK(text.matched() == nullptr);
+  CHECK(push(1) == "");
+  REQUIRE(text.matched() != nullptr);
+  CHECK(*text.matched() == "\n\n");
+  CHECK(text.taken() == 5);
 }
 
 TEST_CASE("special tokens are shown where they are asked for") {
@@ -101,6 +126,15 @@ TEST_CASE("log-probabilities have a token's text and bytes") {
         "{\"tokens\":[\"bytes:\\\\xc3\",\"h\xC3\xA9\"],\"token_logprobs\":[-0.5,-2.0],"
         "\"top_logprobs\":[{\"bytes:\\\\xc3\":-0.5,\"h\xC3\xA9\":-1.0},{\"h\xC3\xA9\":-2.0}],\"text_offset\":"
         "[4,4]}");
+}
+
+TEST_CASE("offsets of byte tokens count the characters that are complete before them") {
+  const mkrt::Tokenizer tokenizer = byte_tokens_of({"\xC3", "\xA9", "\n"});
+  TokenText text(tokenizer);
+  CompletionLogprobs list(tokenizer, text, 0);
+  for (const int32_t id : {3, 1, 2, 3}) list.add({id, -0.5f, {}});
+  CHECK(json_text(list.take()["text_offset"]) == "[0,1,1,2]");
+  CHECK(list.offset() == 3);
 }
 
 TEST_CASE("offsets of tokens count the characters that are complete before them") {

@@ -1,5 +1,6 @@
 // These tests check properties of decoding on random texts and random ids.
 #include <random>
+#include <span>
 
 #include "runtime/text/utf8.h"
 #include "tests/unit/text/fixtures.h"
@@ -14,6 +15,28 @@ std::string random_text(std::mt19937& random) {
     const char32_t code_point = random() % (end + 1);
     if (code_point < 0xD800 || code_point > 0xDFFF) mkrt::append_utf8(code_point, text);
   }
+  return text;
+}
+
+// Returns a stream's text: the whole characters of a run of byte tokens up to the first invalid byte, and
+// U+FFFD for each byte from there.
+std::string streamed_text(const mkrt::Decoder& decoder, std::span<const int32_t> ids, bool skip_special) {
+  std::string text, run;
+  const auto end_run = [&] {
+    const size_t valid = mkrt::find_invalid_utf8(run).value_or(run.size());
+    text += run.substr(0, valid);
+    for (size_t i = valid; i < run.size(); ++i) text += mkrt::kReplacementCharacter;
+    run.clear();
+  };
+  for (const int32_t id : ids) {
+    const mkrt::DecodedToken& token = decoder.tokens[static_cast<size_t>(id)];
+    if (token.special && skip_special) continue;
+    if (token.kind != mkrt::TokenKind::kRunOfBytes) end_run();
+    (token.kind == mkrt::TokenKind::kRunOfBytes ? run : text) += token.bytes;
+  }
+  end_run();
+  for (int32_t n = 0; n < decoder.strip_count && text.starts_with(decoder.strip); ++n)
+    text.erase(0, decoder.strip.size());
   return text;
 }
 
@@ -36,21 +59,55 @@ TEST_CASE("streamed pieces are whole characters and together the decoded text") 
   std::mt19937 random(2);
   for (const std::string name : {"llama3.json", "added.json", "mistral_prepend.json"}) {
     const mkrt::Tokenizer tokenizer = load_fixture(name);
+    const bool has_runs = name == "mistral_prepend.json";
     for (int i = 0; i < 500; ++i) {
       std::vector<int32_t> ids(random() % 30);
       for (int32_t& id : ids) id = static_cast<int32_t>(random() % tokenizer.decoder.tokens.size());
       const bool skip_special = random() % 2 == 0;
       mkrt::StreamDecoder stream(tokenizer.decoder, skip_special);
       std::string streamed;
-      for (const int32_t id : ids) {
-        const std::string piece = expect_ok(stream.push(id));
+      for (size_t k = 0; k < ids.size(); ++k) {
+        const std::string piece = expect_ok(stream.push(ids[k]));
         CHECK(!mkrt::find_invalid_utf8(piece));
         streamed += piece;
+        // A text without an incomplete or invalid character is streamed up to its last token.
+        const std::string so_far =
+            expect_ok(mkrt::decode(tokenizer, std::span(ids).first(k + 1), skip_special));
+        if (so_far.find(mkrt::kReplacementCharacter) == so_far.npos) CHECK(streamed == so_far);
       }
       streamed += stream.flush();
-      CHECK(streamed == expect_ok(mkrt::decode(tokenizer, ids, skip_special)));
+      if (has_runs)
+        CHECK(streamed == streamed_text(tokenizer.decoder, ids, skip_special));
+      else
+        CHECK(streamed == expect_ok(mkrt::decode(tokenizer, ids, skip_special)));
     }
   }
+}
+
+TEST_CASE("a character of byte tokens is put out with its last byte") {
+  const mkrt::Tokenizer tokenizer = load_fixture("mistral_prepend.json");
+  mkrt::StreamDecoder stream(tokenizer.decoder, true);
+  const auto check = [&](const std::vector<std::pair<std::string, std::string>>& pushed,
+                         const std::string& last, const std::string& decoded) {
+    std::vector<int32_t> ids;
+    for (const auto& [token, text] : pushed) {
+      CAPTURE(token);
+      ids.push_back(tokenizer.model.ids.at(token));
+      CHECK(expect_ok(stream.push(ids.back())) == text);
+    }
+    CHECK(stream.flush() == last);
+    CHECK(expect_ok(mkrt::decode(tokenizer, ids, true)) == decoded);
+  };
+  check({{"<0x0A>", "\n"}, {"<0x0A>", "\n"}}, "", "\n\n");
+  check({{"<0x41>", "A"}, {"<0xE2>", ""}, {"<0x82>", ""}, {"<0xAC>", "€"}, {"<0x42>", "B"}}, "", "A€B");
+  check({{"<0x20>", ""}, {"<0x20>", " "}}, "", " ");  // the decoder removes the first space
+  // An invalid byte makes all later bytes of its run U+FFFD, and in decode() all bytes of the run.
+  check({{"<0x41>", "A"}, {"<0xFF>", "\uFFFD"}, {"<0x42>", "\uFFFD"}, {"e", "e"}, {"<0x42>", "B"}}, "",
+        "\uFFFD\uFFFD\uFFFDeB");
+  check({{"<0x41>", "A"}, {"<0xE2>", ""}, {"<0x82>", ""}, {"<0x42>", "\uFFFD\uFFFD\uFFFD"}}, "",
+        "\uFFFD\uFFFD\uFFFD\uFFFD");
+  check({{"<0x41>", "A"}, {"<0xE2>", ""}, {"<0x82>", ""}, {"e", "\uFFFD\uFFFDe"}}, "", "\uFFFD\uFFFD\uFFFDe");
+  check({{"<0x41>", "A"}, {"<0xE2>", ""}, {"<0x82>", ""}}, "\uFFFD\uFFFD", "\uFFFD\uFFFD\uFFFD");
 }
 
 TEST_CASE("a character of several tokens is put out with its last one") {
@@ -120,8 +177,8 @@ TEST_CASE("a prompt's own bytes are no text behind it") {
   for (const std::string expected : {"", "\uFFFD"}) {
     for (const int32_t id : run) (void)expect_ok(bytes.push(id));
     bytes.leave_out_prompt();
-    if (!expected.empty()) CHECK(expect_ok(bytes.push(run.back())) == "");
-    CHECK(bytes.flush() == expected);
+    if (!expected.empty()) CHECK(expect_ok(bytes.push(run.back())) == expected);
+    CHECK(bytes.flush() == "");
   }
 }
 
