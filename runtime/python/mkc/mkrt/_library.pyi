@@ -45,7 +45,7 @@ class Error(Exception):
 class NotFiniteError(Error):
     tokens: list[int]
     logprobs: list[Logprob]
-    def __init__(self, tokens: Sequence[int] = (), logprobs: Sequence[Logprob] = (), message: str = ...) -> None: ...
+    def __init__(self, message: str = ..., *, tokens: Sequence[int] = (), logprobs: Sequence[Logprob] = ()) -> None: ...
 
 class _Handle:
     _library: ctypes.CDLL
