@@ -6,9 +6,9 @@ from typing import Any, Sequence, Union
 
 from . import _dlpack
 from .errors import DeviceError, DtypeError, LayoutError, ShapeError
+from .mkrt._library import _ints
 
 Ids = Union[Sequence[int], Any]  # a list of ints, or an int32 array
-_LIMIT = 1 << 31
 
 
 def _on_host(name: str, array: Any) -> Any:
@@ -54,21 +54,13 @@ def ids_of(name: str, ids: Ids) -> Any:
     [1, 2]
     >>> ids_of("ids", 1.5)
     Traceback (most recent call last):
-    mkc.errors.DtypeError: ids: error: found float, expected a list of integers or an int32 array
+    mkc.mkrt._library.DtypeError: ids: error: found float, expected a list of integers or an int32 array
     """
     if is_array(ids):
         array = _check(name, ids, "int32", (None,))
         pointer = array.ctypes.data_as(ctypes.POINTER(ctypes.c_int32 * len(array)))  # holds the array
         return pointer.contents
-    if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__"):
-        raise DtypeError(f"{name}: error: found {type(ids).__name__}, expected a list of integers or an int32 array")
-    values = list(ids)
-    for at, value in enumerate(values):
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise DtypeError(f"{name}: error: entry {at} is {value!r}, expected an integer")
-        if not -_LIMIT <= value.__index__() < _LIMIT:
-            raise DtypeError(f"{name}: error: entry {at} is {value!r}, expected an integer of 32 bits")
-    return (ctypes.c_int32 * len(values))(*(value.__index__() for value in values))
+    return _ints(name, ids)
 
 
 def logits_in(name: str, out: Any, rows: int, vocab: int) -> Any:

@@ -199,6 +199,8 @@ class Model:
         if limit < 0:
             raise LimitError(f"max_new_tokens: error: found {limit}, expected 0 or more")
         stop_ids = _arrays.ids_of("stop", stop)
+        if sampling.get("allowed") is not None:
+            sampling = {**sampling, "allowed": _arrays.ids_of("allowed", sampling["allowed"])}
         for at, ids in enumerate(prompts):
             if not 1 <= len(ids) <= self.context:
                 raise LimitError(f"prompt {at}: error: has {len(ids)} ids, expected 1 to {self.context}")

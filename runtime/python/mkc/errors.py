@@ -3,11 +3,7 @@
 >>> issubclass(DtypeError, TypeError) and issubclass(DtypeError, Error)
 True
 """
-from .mkrt import Error, NotFiniteError
-
-
-class DtypeError(Error, TypeError):
-    """An array has elements of another type."""
+from .mkrt import DtypeError, Error, NotFiniteError
 
 
 class ShapeError(Error, ValueError):

@@ -248,13 +248,54 @@ class PackageTest(unittest.TestCase):
         with self.assertRaisesRegex(mkc.ClosedError, "^the session is closed, expected an open one$"):
             session.step([1])
 
+    def test_allowed_ids_are_ids_in_any_form_and_at_least_one(self):
+        import array
+        forms, wrongs = [[7], (7,), {7}, iter([7]), array.array("q", [7])], []
+        try:
+            import numpy
+            forms.append(numpy.array([7], numpy.int32))
+            wrongs.append((mkc.DtypeError, "^allowed: error: found int64, expected int32$", numpy.array([7])))
+        except ImportError:
+            print("SKIP allowed ids of NumPy: it is not installed")
+        with mkc.load(LLAMA, "cpu", context=32) as model:
+            for form in forms:
+                with self.subTest(form):
+                    self.assertEqual(model.generate([1, 2], 2, allowed=form).ids, [7, 7])
+            self.assertEqual([done.ids for done in model.generate([[1], [2]], 2, allowed=iter([7]))], [[7, 7]] * 2)
+            self.assertEqual([token.id for token in model.stream([1, 2], 2, allowed={7})], [7, 7])
+            wrongs += [(mkc.Error, "^allowed: error: found no id, expected at least one$", []),
+                       (mkc.DtypeError, "^allowed: error: entry 1 is 0.7, expected an integer$", [7, 0.7])]
+            for call in (model.generate, lambda *arguments, **more: list(model.stream(*arguments, **more))):
+                for error, pattern, wrong in wrongs:
+                    with self.subTest(pattern), self.assertRaisesRegex(error, pattern):
+                        call([1, 2], 2, allowed=wrong)
+            self.assertEqual(len(model.generate([1, 2], 2, allowed=None).ids), 2)
+
+    def test_ids_that_are_no_integers_are_refused(self):
+        with mkc.load(LLAMA, "cpu", context=32) as model:
+            session, pages = model.session, [0]
+            calls = [("tokens", session.sample), ("tokens", lambda ids: list(session.generate(ids, 2))),
+                     ("tokens", lambda ids: session.step_batch([(ids, 1, pages)])),
+                     ("stop", lambda ids: session.sample([1], stop=ids)), ("allowed", lambda ids: session.sample([1], allowed=ids))]
+            for wrong, said in (([0.7], "0.7"), ([True], "True"), (["1"], "'1'")):
+                for name, call in calls:
+                    with self.subTest(name, wrong=wrong), self.assertRaisesRegex(mkc.DtypeError, f"^{name}: error: entry 0 is {said}, expected an integer$"):
+                        call(wrong)
+                with session.engine() as engine:
+                    for name in ("prompt", "stop", "allowed"):
+                        with self.subTest(name, wrong=wrong), self.assertRaisesRegex(
+                                mkc.DtypeError, f"^{name}: error: entry 0 is {said}, expected an integer$"):
+                            engine.submit(**{"prompt": [1], name: wrong})
+                    self.assertTrue(engine.idle)
+            self.assertEqual(session.position, 0)
+
     def test_integers_that_do_not_fit_are_refused(self):
         with mkc.load(LLAMA, "cpu", context=32) as model:
             for pattern, call in (("^top_k: error: found 4294967296, expected 0 to 4294967295$", lambda: model.generate([1], 2, top_k=1 << 32)),
                                   ("^seed: error: found 18446744073709551616, ", lambda: model.generate([1], 2, seed=1 << 64)),
                                   ("^min_new_tokens: error: found -1, ", lambda: model.generate([1], 2, min_tokens=-1)),
                                   ("^max_new_tokens: error: found -1, expected 0 or more$", lambda: model.generate([1], -1)),
-                                  ("^integers: error: found 4294967301, expected -2147483648 to 2147483647$",
+                                  ("^tokens: error: entry 0 is 4294967301, expected an integer of 32 bits$",
                                    lambda: model.session.sample([(1 << 32) + 5])),
                                   ("^position: error: found 4294967296, ", lambda: model.session.rewind(1 << 32)),
                                   ("^pages: error: found 4294967297, ", lambda: model.session.make_cache(16, (1 << 32) + 1)),

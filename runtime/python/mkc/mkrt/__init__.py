@@ -12,7 +12,7 @@ import os
 from ctypes import c_int32, c_uint64, c_void_p
 
 from ._engine import Engine, Outcome, Progress, Reason, Stats
-from ._library import HND, NHD, PACKED, Error, Logprob, NotFiniteError, Sampling, Status, _fits, _Handle, _load
+from ._library import HND, NHD, PACKED, DtypeError, Error, Logprob, NotFiniteError, Sampling, Status, _fits, _Handle, _load
 from ._session import Session
 
 

@@ -3,8 +3,8 @@ from os import PathLike
 from typing import Sequence
 
 from ._engine import Engine as Engine, Outcome as Outcome, Progress as Progress, Reason as Reason, Stats as Stats
-from ._library import (HND as HND, NHD as NHD, PACKED as PACKED, Error as Error, Logprob as Logprob, NotFiniteError as NotFiniteError,
-                       Sampling as Sampling, Status as Status, _Handle)
+from ._library import (HND as HND, NHD as NHD, PACKED as PACKED, DtypeError as DtypeError, Error as Error, Logprob as Logprob,
+                       NotFiniteError as NotFiniteError, Sampling as Sampling, Status as Status, _Handle)
 from ._session import Session as Session
 
 _Path = str | PathLike[str]

@@ -37,11 +37,13 @@ class Engine(_Handle):
         stream: progress() has its tokens as they come.
 
         An Error with Status.FULL means that the request can be submitted again later. A prompt with more tokens than the
-        context is an Error, too.
+        context is an Error, too, and so are allowed ids that are none. Ids that are no integers are a DtypeError.
         """
-        sampling, prompt, stops = _sampling_of(sampling, logprobs), _ints(prompt), _ints(stop)
+        sampling, prompt, stops = _sampling_of(sampling, logprobs), _ints("prompt", prompt), _ints("stop", stop)
         biases = [(_fits("logit_bias", token, c_int32), value) for token, value in (logit_bias or {}).items()]
-        only = _ints(allowed or ())
+        only = _ints("allowed", () if allowed is None else allowed)
+        if allowed is not None and not len(only):
+            raise Error("allowed: error: found no id, expected at least one")
         request = _Request(prompt_count=len(prompt), prompt=prompt, sampling=ctypes.pointer(sampling), stop_ids=stops,
                            logit_bias=(_LogitBias * len(biases))(*biases), allowed_ids=only, stop_count=len(stops),
                            bias_count=len(biases), allowed_count=len(only), max_new_tokens=max_new_tokens,

@@ -2,6 +2,7 @@
 import collections
 import ctypes
 import enum
+import operator
 import os
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -162,21 +163,40 @@ class _Stats(_Sized):
                                                "prefix_queries", "prefix_hits")]
 
 
-def _ints(values):
-    numbers = list(map(int, values))
-    for outermost in (min(numbers), max(numbers)) if numbers else ():
-        _fits("integers", outermost, c_int32)
+def _indices(name, values):
+    """Returns a list of integers, none of which is cut from another number. Errors: DtypeError, an entry that is no integer."""
+    has_entries = hasattr(values, "__iter__") or hasattr(values, "__getitem__")
+    if not has_entries or isinstance(values, (str, bytes)):
+        raise DtypeError(f"{name}: error: found {type(values).__name__}, expected a list of integers or an int32 array")
+    values = list(values)
+    for at, value in enumerate(values) if not set(map(type, values)) <= {int} else ():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise DtypeError(f"{name}: error: entry {at} is {value!r}, expected an integer")
+    return list(map(operator.index, values))
+
+
+def _ints(name, values):
+    """Returns integers as a ctypes array of int32. Errors: DtypeError, an entry that is no integer of 32 bits."""
+    numbers = _indices(name, values)
+    low, high = _RANGES[c_int32]
+    if numbers and not low <= min(numbers) <= max(numbers) <= high:
+        [at, *_] = (at for at, number in enumerate(numbers) if not low <= number <= high)
+        raise DtypeError(f"{name}: error: entry {at} is {numbers[at]!r}, expected an integer of 32 bits")
     return (c_int32 * len(numbers))(*numbers)
 
 
 def _batch(requests):
     """Requests (tokens, kv_len, pages) as the library takes them."""
     tokens, lengths, pages = zip(*requests) if requests else ((), (), ())
-    begin = lambda lists: _ints([sum(map(len, lists[:i])) for i in range(len(lists) + 1)])
-    lists = {"tokens": _ints([t for of in tokens for t in of]), "row_begin": begin(tokens), "kv_len": _ints(lengths),
-             "page_begin": begin(pages), "page_index": _ints([p for of in pages for p in of])}
+    lists = {"tokens": [t for of in tokens for t in of], "row_begin": _begins(tokens), "kv_len": lengths,
+             "page_begin": _begins(pages), "page_index": [p for of in pages for p in of]}
+    lists = {name: _ints(name, values) for name, values in lists.items()}
     return _Batch(**{name: ctypes.cast(values, POINTER(c_int32)) for name, values in lists.items()},
                   requests=len(requests))
+
+
+def _begins(lists):
+    return [sum(map(len, lists[:i])) for i in range(len(lists) + 1)]
 
 
 class Status(enum.IntEnum):
@@ -209,6 +229,10 @@ class Error(Exception):
     def last(cls, library):
         """The error of this thread's last failed call."""
         return cls(library.mkrt_error().decode(), library.mkrt_error_status())
+
+
+class DtypeError(Error, TypeError):
+    """An array or a list has elements of another type."""
 
 
 class NotFiniteError(Error):

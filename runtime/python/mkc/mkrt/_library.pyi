@@ -42,10 +42,14 @@ class Error(Exception):
     @classmethod
     def last(cls, library: ctypes.CDLL) -> Error: ...
 
+class DtypeError(Error, TypeError): ...
+
 class NotFiniteError(Error):
     tokens: list[int]
     logprobs: list[Logprob]
     def __init__(self, message: str = ..., *, tokens: Sequence[int] = (), logprobs: Sequence[Logprob] = ()) -> None: ...
+
+def _ints(name: str, values: Any) -> Any: ...
 
 class _Handle:
     _library: ctypes.CDLL

@@ -4,8 +4,8 @@ import ctypes
 from ctypes import byref, c_float, c_int32, c_uint32, c_uint64
 
 from ._engine import Engine
-from ._library import (NHD, Error, NotFiniteError, _batch, _Bias, _EngineOptions, _fits, _Handle, _ints, _Logprobs, _logprobs_list, _Samples,
-                       _sampling_of)
+from ._library import (NHD, Error, NotFiniteError, _batch, _Bias, _EngineOptions, _fits, _Handle, _indices, _ints, _Logprobs, _logprobs_list,
+                       _Samples, _sampling_of)
 
 _MAX_STEPS = 4096  # most samples of a launch
 
@@ -63,7 +63,7 @@ class Session(_Handle):
 
         Errors: NotFiniteError after the tokens were fed, unless logits are asked for. `finite` tells then.
         """
-        ids = _ints(tokens)
+        ids = _ints("tokens", tokens)
         if not logits:
             return self._greedy(ids)
         import numpy
@@ -101,8 +101,9 @@ class Session(_Handle):
         allowed: the only ids that may be sampled.
         Errors: NotFiniteError after the launch, with the tokens before and their log-probabilities.
         """
+        ids = _ints("tokens", tokens)
         samples = self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
-        self._check(self._library.mkrt_sample(self._open(), _ints(tokens), len(tokens), byref(samples)))
+        self._check(self._library.mkrt_sample(self._open(), ids, len(ids), byref(samples)))
         self._has_ended(1)
         ids = samples.ids[:samples.count]
         given = [] if logprobs is None else _logprobs_list(samples.logprobs, samples.count, min(logprobs, self.vocab))
@@ -110,14 +111,14 @@ class Session(_Handle):
             raise NotFiniteError(tokens=ids[:samples.finite], logprobs=given[:samples.finite])
         return ids if logprobs is None else (ids, given)
 
-    def _id_set(self, ids):
+    def _id_set(self, name, ids):
         words = (c_uint32 * ((self.vocab + 31) // 32))()
         if hasattr(ids, "dtype"):
             if ids.dtype != "uint32" or ids.shape != (len(words),):
                 raise Error(f"found an array of {ids.dtype} {ids.shape}, expected uint32 ({len(words)},)")
             ctypes.memmove(words, ids.tobytes(), ctypes.sizeof(words))
             return words
-        for token in map(int, ids):
+        for token in _indices(name, ids):
             if not 0 <= token < self.vocab:
                 raise Error(f"found the id {token}, expected 0 to {self.vocab - 1}")
             words[token // 32] |= 1 << token % 32
@@ -127,13 +128,13 @@ class Session(_Handle):
         sampling = _sampling_of(sampling, logprobs)
         samples = _Samples(sampling=ctypes.pointer(sampling), limit=limit, stop_count=len(stop))
         if sampling.repetition_penalty != 1:
-            samples.seen = self._id_set(seen)
+            samples.seen = self._id_set("seen", seen)
         if allowed is not None:
-            samples.allowed = self._id_set(allowed)
+            samples.allowed = self._id_set("allowed", allowed)
         if biases:
             samples.biases = (_Bias * len(biases))(*((_fits("biases", token), *of) for token, of in sorted(biases.items())))
             samples.bias_count = len(biases)
-        samples.stop_ids, samples.ids = _ints(stop), (c_int32 * max(1, limit))()
+        samples.stop_ids, samples.ids = _ints("stop", stop), (c_int32 * max(1, limit))()
         samples.logprobs, samples.logprobs_size = (_Logprobs * max(1, limit))(), ctypes.sizeof(_Logprobs)
         return samples
 
@@ -217,7 +218,7 @@ class Session(_Handle):
         pages: the pages of a new cache of page_size positions each. 0 keeps the session's cache as it is.
         max_waiting: requests that may wait. 0 sets no bound.
         """
-        stops = _ints(stop)
+        stops = _ints("stop", stop)
         options = _EngineOptions(preemption=recompute, prefix_cache=prefix_cache, steps_per_launch=steps_per_launch,
                                  max_rows_beside_decodes=max_rows_beside_decodes, max_waiting=max_waiting,
                                  page_size=page_size, pages=pages, stop_ids=stops, stop_count=len(stops))
