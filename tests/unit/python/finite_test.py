@@ -113,7 +113,7 @@ class FiniteTest(unittest.TestCase):
             with self.assertRaisesRegex(mkc.NotFiniteError, FOUND):
                 for token in self.session.generate(CLEAN, 8, steps_per_launch=steps, logit_bias={BROKEN: 1e6}):
                     made.append(token)
-            self.assertEqual(made, [BROKEN])
+            self.assertEqual((made, self.session.position), ([BROKEN], len(CLEAN) + 1))
 
     def test_a_model_and_an_engine_tell_and_have_the_tokens_before(self):
         found, bias = "^logits: error: found no finite greatest logit for a new token, expected one: ", {BROKEN: 1e6}

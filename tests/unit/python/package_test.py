@@ -5,6 +5,7 @@ import collections
 import doctest
 import gc
 import importlib
+import itertools
 import json
 import os
 import re
@@ -105,6 +106,31 @@ class PackageTest(unittest.TestCase):
             model.session.rewind()
             self.assertEqual(model.generate(prompt, 5).ids, ids[:5])
             self.assertEqual(model.session.step(prompt), ids[0])
+
+    def test_a_generator_left_early_keeps_the_tokens_it_gave(self):
+        ids, prompt = EXPECTED["new_ids"], EXPECTED["prompt_ids"]
+        with mkc.load(LLAMA, "cpu", context=96) as model:
+            session = model.session
+            for steps, taken in itertools.product((1, 3, 16), (1, 2, 5)):
+                with self.subTest(steps=steps, taken=taken):
+                    session.rewind()
+                    tokens = session.generate(prompt, 16, steps_per_launch=steps)
+                    self.assertEqual(list(itertools.islice(tokens, taken)), ids[:taken])
+                    tokens.close()
+                    self.assertEqual(session.position, len(prompt) + taken - 1)
+                    self.assertEqual(list(session.generate(ids[taken - 1:taken], 4)), ids[taken:taken + 4])
+            for change in (lambda: session.step([1]), lambda: session.rewind(session.position - 1)):
+                session.rewind()
+                tokens = session.generate(prompt, 16, steps_per_launch=16)
+                next(tokens)
+                change()
+                position = session.position
+                tokens.close()  # leaves a sequence alone that was changed since
+                self.assertEqual(session.position, position)
+            session.rewind()
+            tokens = session.generate(prompt, 16, steps_per_launch=16)
+            next(tokens)
+        tokens.close()  # of a closed session
 
     def test_streamed_text_is_the_whole_text(self):
         with mkc.load(STORIES, "cpu") as model:

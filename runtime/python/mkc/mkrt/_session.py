@@ -17,6 +17,7 @@ class Session(_Handle):
         super().__init__(library, handle)
         self._under_way = collections.deque()
         self._requests = 1  # of the last step
+        self._launch = None  # generate()'s last one, while nothing else has changed the sequence
 
     @property
     def vocab(self):
@@ -47,6 +48,7 @@ class Session(_Handle):
 
     def rewind(self, position=0):
         """Forgets what was fed at `position` and behind it."""
+        self._launch = None
         self._check(self._library.mkrt_rewind(self._open(), _fits("position", position)))
 
     @property
@@ -87,7 +89,7 @@ class Session(_Handle):
         return token.value
 
     def _has_ended(self, requests):
-        self._requests = requests
+        self._requests, self._launch = requests, None
 
     def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
         """Feeds tokens, samples up to `limit` tokens that follow in one launch, and returns them. A token of `stop`
@@ -155,6 +157,7 @@ class Session(_Handle):
 
     def make_cache(self, page_size, pages, form=NHD):
         """Makes another cache that the session owns, and forgets the old one."""
+        self._launch = None
         self._check(self._library.mkrt_make_cache(self._open(), _fits("page_size", page_size), _fits("pages", pages),
                                                   _fits("form", form, c_int32)))
 
@@ -164,6 +167,7 @@ class Session(_Handle):
         strides: (page, position, head) in bytes.
         base: the device address of each cache, layer by layer, keys before values (a torch tensor's data_ptr()).
         """
+        self._launch = None
         numbers = [_fits("strides", stride, c_uint64) for stride in strides]
         addresses = (c_uint64 * len(base))(*(_fits("base", address, c_uint64) for address in base))
         self._check(self._library.mkrt_use_cache(self._open(), _fits("page_size", page_size), _fits("pages", pages), *numbers,
@@ -222,6 +226,7 @@ class Session(_Handle):
         options = _EngineOptions(preemption=recompute, prefix_cache=prefix_cache, steps_per_launch=steps_per_launch,
                                  max_rows_beside_decodes=max_rows_beside_decodes, max_waiting=max_waiting,
                                  page_size=page_size, pages=pages, stop_ids=stops, stop_count=len(stops))
+        self._launch = None
         return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)))
 
     def set_stream(self, stream):
@@ -300,7 +305,8 @@ class Session(_Handle):
                  frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
         """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling.
         A token of `stop` ends it and is not yielded. The kernel goes on by itself for up to steps_per_launch of them, and
-        for 4096 at most.
+        for 4096 at most. A generator that is closed early sets the position back to that of the last token yielded, which is not
+        fed yet, unless the session was used otherwise since.
 
         logit_bias: {id: value added to its logit}.
         presence_penalty, frequency_penalty: taken off the logit of each new token, once and for each time.
@@ -325,18 +331,25 @@ class Session(_Handle):
             if made < min_tokens:
                 biases.update((token, (float("-inf"), 0)) for token in stop)
                 limit = min(limit, min_tokens - made)
-            error = None
+            error, kept = None, self.position + len(feed) - 1
             try:
                 sampled = self.sample(feed, limit, tuple(stop), seen, position=first + made, biases=biases, allowed=allowed,
                                       **sampling)
             except NotFiniteError as e:
                 sampled, error = e.tokens, e
-            for token in sampled:
-                if token in stop:
-                    return
-                yield token
-            if error is not None:
-                raise error
+            self._launch = launch = object()
+            try:
+                for token in sampled:
+                    kept += 1
+                    if token in stop:
+                        return
+                    yield token
+                if error is not None:
+                    kept += 1
+                    raise error
+            finally:
+                if self._launch is launch and self._handle and self.position > kept:
+                    self.rewind(kept)
             made, feed = made + len(sampled), sampled[-1:]
             seen.update(sampled)
             times.update(sampled)
