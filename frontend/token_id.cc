@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "frontend/node.h"
+
 namespace mkc {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr size_t kMaxDepth = 64;
 
 // TokenFinder follows tokenizer.json until it has seen `token` among the added ones.
 class TokenFinder : public nlohmann::json_sax<Json> {
