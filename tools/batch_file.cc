@@ -234,7 +234,11 @@ Result<std::optional<NumberedLine>> BatchSource::next(bool wait) {
   }
   while (!next && stream_) {
     const Result<std::optional<std::string>> line = stream_->next(wait);
-    if (!line.ok()) return line.error();
+    if (!line.ok() && stream_->failed()) return line.error();
+    if (!line.ok()) {
+      next = {stream_->number(), line.error()};
+      break;
+    }
     if (!line.value() && stream_->at_end() && taken_ == 0) return no_requests(name_);
     if (!line.value()) return next;
     if (!is_blank(*line.value())) next = numbered(stream_->number(), *line.value(), name_, defaults_);
@@ -252,12 +256,16 @@ Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOption
         return status;
     return {};
   };
-  while (!engine.idle() || !source.at_end()) {
+  Status source_status;  // no line is taken after an error
+  while (!engine.idle() || (source_status.ok() && !source.at_end())) {
     // A pipe that never ends must not keep its requests from running.
     const bool is_full = source.is_stream() && engine.stats().waiting >= kMaxWaiting;
     Result<std::optional<NumberedLine>> next = std::optional<NumberedLine>();
-    if (!is_full) next = source.next(engine.idle());
-    if (!next.ok()) return next.error();
+    if (!is_full && source_status.ok()) next = source.next(engine.idle());
+    if (!next.ok()) {
+      source_status = next.error();
+      continue;
+    }
     Status status;
     if (next.value()) {
       const auto& [number, line] = *next.value();
@@ -276,7 +284,7 @@ Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOption
     if (Status written = put_finished(); status.ok()) status = written;
     if (!status.ok()) return status;
   }
-  return {};
+  return source_status;
 }
 
 }  // namespace mkc

@@ -53,7 +53,8 @@ class BatchSource {
   // Returns the lines that are known and not yet taken.
   const std::deque<NumberedLine>& lines() const { return lines_; }
   // Takes the next line. Waits for it if `wait` is set. Returns nothing where there is none yet, and at the
-  // end. Errors: those of LineReader; the end of a stream without a request.
+  // end. A line that is too long is a bad line. Errors: a read that fails; the end of a stream without a
+  // request.
   mkrt::Result<std::optional<NumberedLine>> next(bool wait);
   bool at_end() const { return lines_.empty() && (!stream_ || stream_->at_end()); }
   size_t taken() const { return taken_; }
@@ -80,8 +81,8 @@ using PutAnswer = std::function<mkrt::Status(const std::string& object)>;
 // tokenizer), finish_reason and cached_tokens. An answer has logprobs if its line asks for them, and error if
 // finish_reason is "error". A bad line does not affect the others.
 //
-// Errors: a fault of the device, after the answers of the requests that it ended; those of the source and of
-// `put`.
+// Errors: a fault of the device, after the answers of the requests that it ended; those of the source, after
+// the answers of all requests before; those of `put`.
 mkrt::Status answer_batch(BatchSource& source, mkrt::Engine& engine, const BatchOptions& options,
                           const PutAnswer& put);
 

@@ -26,23 +26,36 @@ std::optional<std::string> LineReader::take_line() {
   return line;
 }
 
+void LineReader::skip_rest_of_line() {
+  const size_t end = text_.find('\n');
+  skips_ = end == text_.npos && !closed_;
+  text_.erase(0, end == text_.npos ? end : end + 1);
+  searched_ = 0;
+}
+
+mkrt::Error LineReader::failure(const char* what) {
+  failed_ = true;
+  return {fmt::format("{}: error: {}: {}", name_, what, std::strerror(errno))};
+}
+
 mkrt::Result<std::optional<std::string>> LineReader::next(bool wait, int wake) {
   for (;;) {
+    if (skips_) skip_rest_of_line();
     if (std::optional<std::string> line = take_line(); line || closed_) return line;
-    if (text_.size() > kMaxLineBytes)
+    if (text_.size() > kMaxLineBytes) {
+      skips_ = true;
       return mkrt::Error{
           fmt::format("{}:{}: error: found a line of more than {} bytes, expected a shorter one", name_,
-                      number_ + 1, kMaxLineBytes)};
+                      ++number_, kMaxLineBytes)};
+    }
     std::array<pollfd, 2> ready{{{descriptor_, POLLIN, 0}, {wake, POLLIN, 0}}};
     const int count = poll(ready.data(), ready.size(), wait ? -1 : 0);
-    if (count < 0 && errno != EINTR)
-      return mkrt::Error{fmt::format("{}: error: cannot wait for it: {}", name_, std::strerror(errno))};
+    if (count < 0 && errno != EINTR) return failure("cannot wait for it");
     if (count == 0 || ready[1].revents != 0) return std::optional<std::string>();
     if (count < 0) continue;
     std::array<char, 65536> bytes;
     const ssize_t got = read(descriptor_, bytes.data(), bytes.size());
-    if (got < 0 && errno != EINTR && errno != EAGAIN)
-      return mkrt::Error{fmt::format("{}: error: cannot be read: {}", name_, std::strerror(errno))};
+    if (got < 0 && errno != EINTR && errno != EAGAIN) return failure("cannot be read");
     if (got == 0) closed_ = true;
     if (got > 0) text_.append(bytes.data(), static_cast<size_t>(got));
   }

@@ -1,14 +1,21 @@
 // These tests read batch files that are pipes.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
+#include "tests/unit/engine/fake_model.h"
 #include "tools/batch_file.h"
 
 namespace mkc {
 namespace {
+
+using nlohmann::json;
 
 TEST_CASE("lines of a pipe are taken as they come") {
   int ends[2];
@@ -86,6 +93,77 @@ TEST_CASE("a wait for a line ends when the other descriptor can be read") {
   REQUIRE(read(wake[0], &byte, 1) == 1);
   CHECK(lines.next(true, wake[0]).value() == "a");
   for (const int end : {ends[0], ends[1], wake[0], wake[1]}) close(end);
+}
+
+constexpr mkrt::BatchLimits kPipeLimits = {
+    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 100, .page_size = 16, .pages = 8};
+
+std::string good_line(int id) {
+  return fmt::format("{{\"prompt_ids\": [{}], \"max_new_tokens\": 3}}\n", id);
+}
+
+// Answers the rest of a source, and sets `answers` by line.
+mkrt::Status answers_from(BatchSource& source, std::map<int, json>& answers) {
+  mkrt::FakeModel model(kPipeLimits);
+  mkrt::Engine engine = mkrt::Engine::open(model).value();
+  return answer_batch(source, engine, {}, [&](const std::string& object) {
+    const json answer = json::parse(object);
+    answers[answer["line"]] = answer;
+    return mkrt::Status();
+  });
+}
+
+TEST_CASE("a line of a pipe that is too long is answered as a bad line, and its neighbours as ever") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const std::string path = fmt::format("/dev/fd/{}", ends[0]);
+  const std::string longest((64 << 20) + 70000, 'x');
+  std::thread writer([&] {
+    for (const std::string& text : {good_line(5), good_line(6), longest + "\n", good_line(7), longest})
+      for (size_t at = 0; at < text.size();) {
+        const ssize_t wrote = write(ends[1], text.data() + at, text.size() - at);
+        if (wrote <= 0) break;
+        at += static_cast<size_t>(wrote);
+      }
+    close(ends[1]);
+  });
+  mkrt::Result<BatchSource> source = BatchSource::open(path, {});
+  REQUIRE(source.ok());
+  std::map<int, json> answers;
+  CHECK(answers_from(source.value(), answers).ok());
+  // The writer must end, too, where the source has left text behind.
+  for (std::vector<char> rest(65536); read(ends[0], rest.data(), rest.size()) > 0;) continue;
+  close(ends[0]);
+  writer.join();
+  REQUIRE(answers.size() == 5);
+  for (const auto& [line, id] : {std::pair{1, 5}, {2, 6}, {4, 7}})
+    CHECK(answers[line]["new_ids"] == json(mkrt::fake_generate({id}, 3, {}, kPipeLimits.vocab)));
+  for (const int line : {3, 5})
+    CHECK(answers[line]["error"] ==
+          fmt::format("{}:{}: error: found a line of more than 67108864 bytes, expected a shorter one", path,
+                      line));
+}
+
+TEST_CASE("requests that were read before reading fails have their answers") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const int kept = dup(STDIN_FILENO), unreadable = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  REQUIRE(dup2(ends[0], STDIN_FILENO) == STDIN_FILENO);
+  mkrt::Result<BatchSource> source = BatchSource::open("-", {});
+  REQUIRE(source.ok());
+  const std::string text = "bad\n" + good_line(5) + good_line(6);
+  REQUIRE(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  CHECK(source.value().next(true).value()->number == 1);  // the other lines have been read, too
+  REQUIRE(dup2(unreadable, STDIN_FILENO) == STDIN_FILENO);
+  std::map<int, json> answers;
+  const mkrt::Status status = answers_from(source.value(), answers);
+  REQUIRE(dup2(kept, STDIN_FILENO) == STDIN_FILENO);
+  for (const int end : {ends[0], ends[1], kept, unreadable}) close(end);
+  REQUIRE(!status.ok());
+  CHECK(status.error().message == "standard input: error: cannot be read: Bad file descriptor");
+  REQUIRE(answers.size() == 2);
+  for (const auto& [line, id] : {std::pair{2, 5}, {3, 6}})
+    CHECK(answers[line]["new_ids"] == json(mkrt::fake_generate({id}, 3, {}, kPipeLimits.vocab)));
 }
 
 }  // namespace
