@@ -312,7 +312,7 @@ typedef struct mkrt_request {
   uint32_t bias_count;
   uint32_t allowed_count;
   uint32_t max_new_tokens;      /* 1 or more */
-  uint32_t min_new_tokens;      /* before which stop ids are forbidden */
+  uint32_t min_new_tokens;      /* before which stop ids are forbidden, the engine's included */
   float presence_penalty;       /* -2 to 2; taken off the logit of each id that the request has sampled */
   float frequency_penalty;      /* -2 to 2; taken off as often as the id was sampled */
   int32_t priority;             /* a smaller number runs earlier; equal ones first come, first served */

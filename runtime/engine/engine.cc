@@ -7,10 +7,10 @@
 namespace mkrt {
 namespace {
 
-// Returns the ids that end a request, each once.
-std::vector<int32_t> stop_ids_of(Request& request, const EngineOptions& options) {
-  std::vector<int32_t> ids = std::move(request.stop_ids);
-  if (!request.ignore_engine_stops) ids.insert(ids.end(), options.stop_ids.begin(), options.stop_ids.end());
+// Returns a request's own stop ids and others, each once.
+std::vector<int32_t> with_own_stops(const Request& request, std::span<const int32_t> others) {
+  std::vector<int32_t> ids = request.stop_ids;
+  ids.insert(ids.end(), others.begin(), others.end());
   std::ranges::sort(ids);
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
@@ -59,8 +59,8 @@ uint64_t Engine::submit(Request request) {
   const uint64_t id = next_id_++;
   if (request.name.empty()) request.name = fmt::format("request {}", id);
   Result<uint32_t> longest = positions_of(request, limits_);
-  std::vector<int32_t> stop_ids = stop_ids_of(request, options_);
-  if (const Status status = check_bias(request.bias, stop_ids, limits_.vocab); longest.ok() && !status.ok())
+  const std::vector<int32_t> end_ids = with_own_stops(request, options_.stop_ids);
+  if (const Status status = check_bias(request.bias, end_ids, limits_.vocab); longest.ok() && !status.ok())
     longest = error_of(request, status);
   if (fault_ && longest.ok()) longest = *fault_;
   if (!longest.ok()) {
@@ -76,8 +76,8 @@ uint64_t Engine::submit(Request request) {
   sequence.order.priority = request.priority;
   sequence.stream = request.stream;
   sequence.prompt_logprobs = request.prompt_logprobs;
-  sequence.stop_ids = std::move(stop_ids);
-  sequence.sampler = Sampler(request.sampling, request.bias, request.prompt, limits_.vocab);
+  sequence.stop_ids = request.ignore_engine_stops ? with_own_stops(request, {}) : end_ids;
+  sequence.sampler = Sampler(request.sampling, request.bias, request.prompt, end_ids, limits_.vocab);
   sequence.tokens = std::move(request.prompt);
   sequence.prompt = static_cast<uint32_t>(sequence.tokens.size());
   sequence.longest = longest.value();

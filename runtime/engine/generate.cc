@@ -33,7 +33,7 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
                                       const GenerateOptions& options) {
   if (Status status = check(session, prompt, options); !status.ok()) return status.error();
   const size_t vocab = session.manifest().vocab;
-  Sampler sampler(options.sampling, options.bias, prompt, vocab);
+  Sampler sampler(options.sampling, options.bias, prompt, options.stop_ids, vocab);
   StepResult result;
   std::vector<float> rows;
   const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {

@@ -17,12 +17,13 @@ size_t place_of(std::vector<MkBias>& biases, uint32_t id) {
 }  // namespace
 
 Sampler::Sampler(const MkSampling& sampling, const BiasSettings& bias, std::span<const int32_t> prompt,
-                 size_t vocab)
+                 std::span<const int32_t> end_ids, size_t vocab)
     : sampling_(sampling),
       vocab_(static_cast<uint32_t>(vocab)),
       presence_penalty_(bias.presence_penalty),
       frequency_penalty_(bias.frequency_penalty),
       min_new_tokens_(bias.min_new_tokens) {
+  if (min_new_tokens_ > 0) end_ids_.assign(end_ids.begin(), end_ids.end());
   const size_t words = (vocab + 31) / 32;
   if (sampling.repetition_penalty != 1) {
     seen_.resize(words);
@@ -38,7 +39,7 @@ Sampler::Sampler(const MkSampling& sampling, const BiasSettings& bias, std::span
 
 uint32_t Sampler::max_steps() const {
   if (counts()) return 1;
-  return forbids_stops() ? min_new_tokens_ - sampled_ : std::numeric_limits<uint32_t>::max();
+  return forbids_ends() ? min_new_tokens_ - sampled_ : std::numeric_limits<uint32_t>::max();
 }
 
 Samples Sampler::next(uint32_t limit, std::span<const int32_t> stop_ids) {
@@ -46,12 +47,12 @@ Samples Sampler::next(uint32_t limit, std::span<const int32_t> stop_ids) {
       .sampling = sampling_, .limit = limit, .seen = seen_, .allowed = allowed_, .stop_ids = stop_ids};
   if (limit == 0) return samples;
   samples.biases = biases_;
-  if (!forbids_stops()) return samples;
-  without_stops_ = biases_;
-  for (const int32_t stop : stop_ids)
-    if (const auto id = static_cast<uint32_t>(stop); id < vocab_)
-      without_stops_[place_of(without_stops_, id)].before = kForbidden;
-  samples.biases = without_stops_;
+  if (!forbids_ends()) return samples;
+  without_ends_ = biases_;
+  for (const int32_t end : end_ids_)
+    if (const auto id = static_cast<uint32_t>(end); id < vocab_)
+      without_ends_[place_of(without_ends_, id)].before = kForbidden;
+  samples.biases = without_ends_;
   return samples;
 }
 

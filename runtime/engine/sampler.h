@@ -11,9 +11,9 @@ class Sampler {
  public:
   Sampler() = default;  // greedy
   // Samples begin at sampling.position and count up. Requires check_sampling, check_bias, and prompt ids
-  // below `vocab`.
+  // below `vocab`. `end_ids` are forbidden before bias.min_new_tokens samples. Each stop id is one of them.
   Sampler(const MkSampling& sampling, const BiasSettings& bias, std::span<const int32_t> prompt,
-          size_t vocab);
+          std::span<const int32_t> end_ids, size_t vocab);
 
   // Returns the most samples of a launch. The kernel uses the same biases for all samples of a launch, so a
   // launch ends where they change.
@@ -31,7 +31,7 @@ class Sampler {
 
  private:
   bool counts() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
-  bool forbids_stops() const { return sampled_ < min_new_tokens_; }
+  bool forbids_ends() const { return sampled_ < min_new_tokens_; }
   void count(uint32_t id);
 
   MkSampling sampling_;
@@ -42,7 +42,8 @@ class Sampler {
   uint32_t min_new_tokens_ = 0, sampled_ = 0;  // sampled_: tokens so far
   std::vector<MkBias> biases_;                 // by id
   std::vector<uint32_t> times_;                // how often the id of each of biases_ was sampled
-  std::vector<MkBias> without_stops_;          // biases_ that forbid the stop ids, too
+  std::vector<int32_t> end_ids_;               // where there is a least number of tokens
+  std::vector<MkBias> without_ends_;           // biases_ that forbid end_ids_, too
 };
 
 // Appends request b's samples of a launch to `to`, with the log-probabilities that `sampling` asked for.

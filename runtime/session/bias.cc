@@ -42,7 +42,7 @@ Status check_values(const BiasSettings& bias, size_t vocab) {
 
 }  // namespace
 
-Status check_bias(const BiasSettings& bias, std::span<const int32_t> stop_ids, size_t vocab) {
+Status check_bias(const BiasSettings& bias, std::span<const int32_t> end_ids, size_t vocab) {
   if (Status status = check_values(bias, vocab); !status.ok()) return status;
   if (bias.logit_bias.empty() && bias.allowed_ids.empty() && bias.min_new_tokens == 0) return {};
   std::vector<bool> left(vocab, bias.allowed_ids.empty()), named(vocab);
@@ -56,7 +56,7 @@ Status check_bias(const BiasSettings& bias, std::span<const int32_t> stop_ids, s
   if (std::ranges::find(left, true) == left.end())
     return bias_fault("logit_bias", "found all ids forbidden, expected one that is left");
   if (bias.min_new_tokens == 0) return {};
-  for (const int32_t id : stop_ids)
+  for (const int32_t id : end_ids)
     if (!outside(id, vocab)) left[static_cast<size_t>(id)] = false;
   if (std::ranges::find(left, true) == left.end())
     return bias_fault("min_new_tokens", "found only stop ids left to sample, expected another id");

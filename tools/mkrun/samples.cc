@@ -75,7 +75,7 @@ Result<nlohmann::json> compare_samples(Session& session, std::span<const int32_t
     session.set_position(0);
     const Result<std::vector<int32_t>> tokens = generate(session, prompt, options);
     if (!tokens.ok()) return tokens.error();
-    Sampler sampler(parameters[s].sampling, parameters[s].bias, prompt, vocab);
+    Sampler sampler(parameters[s].sampling, parameters[s].bias, prompt, {}, vocab);
     for (size_t i = 0; i < found.size(); ++i, ++samples) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
       const Samples next = sampler.next(1);

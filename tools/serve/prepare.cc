@@ -142,11 +142,10 @@ std::optional<ApiError> check_settings(const ServedModel& model, const mkrt::Req
     if (static_cast<uint32_t>(id) >= model.limits.vocab)
       return wrong("stop_token_ids",
                    fmt::format("found the id {}, expected 0 to {}", id, model.limits.vocab - 1));
-  std::vector<int32_t> stop_ids = request.stop_ids;
-  if (!request.ignore_engine_stops)
-    stop_ids.insert(stop_ids.end(), model.end_ids.begin(), model.end_ids.end());
+  std::vector<int32_t> end_ids = request.stop_ids;
+  end_ids.insert(end_ids.end(), model.end_ids.begin(), model.end_ids.end());
   for (const mkrt::Status& status :
-       {mkrt::check_sampling(request.sampling), mkrt::check_bias(request.bias, stop_ids, model.limits.vocab)})
+       {mkrt::check_sampling(request.sampling), mkrt::check_bias(request.bias, end_ids, model.limits.vocab)})
     if (!status.ok()) return api_error(status.error().message);
   return {};
 }

@@ -15,8 +15,20 @@ namespace {
 constexpr BatchLimits kLimits = {
     .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 30, .page_size = 16, .pages = 16};
 
-// Returns the greedy tokens of a request without a repetition penalty. Ids of `stops` end it.
-std::vector<int32_t> by_definition(const Request& r, const std::vector<int32_t>& stops) {
+constexpr int32_t kEngineStops[] = {3, 9};
+
+// Returns the ids that end a request.
+std::vector<int32_t> stops_of(const Request& r) {
+  std::vector<int32_t> stops = r.stop_ids;
+  if (!r.ignore_engine_stops) stops.insert(stops.end(), std::begin(kEngineStops), std::end(kEngineStops));
+  return stops;
+}
+
+// Returns the greedy tokens of a request without a repetition penalty. The engine has kEngineStops.
+std::vector<int32_t> by_definition(const Request& r) {
+  const std::vector<int32_t> stops = stops_of(r);
+  std::vector<int32_t> forbidden = r.stop_ids;
+  forbidden.insert(forbidden.end(), std::begin(kEngineStops), std::end(kEngineStops));
   std::vector<int32_t> history = r.prompt, made;
   std::map<int32_t, float> times;
   while (made.size() < r.max_new_tokens) {
@@ -25,7 +37,7 @@ std::vector<int32_t> by_definition(const Request& r, const std::vector<int32_t>&
     for (const auto& [id, n] : times)
       logits[static_cast<size_t>(id)] -= r.bias.presence_penalty + r.bias.frequency_penalty * n;
     if (made.size() < r.bias.min_new_tokens)
-      for (const int32_t id : stops) logits[static_cast<size_t>(id)] = -INFINITY;
+      for (const int32_t id : forbidden) logits[static_cast<size_t>(id)] = -INFINITY;
     for (size_t id = 0; id < logits.size() && !r.bias.allowed_ids.empty(); ++id)
       if (std::ranges::count(r.bias.allowed_ids, static_cast<int32_t>(id)) == 0) logits[id] = -INFINITY;
     const auto best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
@@ -56,6 +68,7 @@ Request random_request(uint32_t seed) {
   if (random() % 2) r.bias.frequency_penalty = static_cast<float>(random() % 9) / 8 - 0.5f;
   if (random() % 2) r.bias.min_new_tokens = random() % 10;
   if (random() % 2) r.stop_ids = {static_cast<int32_t>(random() % kLimits.vocab)};
+  r.ignore_engine_stops = random() % 3 == 0;
   for (int32_t id = 0; id < 30 && seed % 3 > 0; ++id)
     if (random() % 4 == 0) r.bias.logit_bias.push_back({id, random() % 3 ? 0.5f : -INFINITY});
   std::ranges::shuffle(r.bias.logit_bias, random);
@@ -79,7 +92,9 @@ TEST_CASE("random requests with biases get the tokens of their definition, by la
       CAPTURE(seed);
       CAPTURE(steps);
       FakeModel model(kLimits);
-      Engine engine = Engine::open(model, {.stop_ids = {3, 9}, .steps_per_launch = steps}).value();
+      Engine engine = Engine::open(model, {.stop_ids = {std::begin(kEngineStops), std::end(kEngineStops)},
+                                           .steps_per_launch = steps})
+                          .value();
       std::vector<Request> requests;
       for (uint32_t i = 0; i < 6; ++i) {
         requests.push_back(i % 3 == 2 ? request({1, 2}, 16) : random_request(seed * 6 + i));
@@ -89,10 +104,9 @@ TEST_CASE("random requests with biases get the tokens of their definition, by la
       for (const Outcome& outcome : engine.take_outcomes()) {
         CAPTURE(outcome.id);
         const Request& r = requests[outcome.id];
-        std::vector<int32_t> stops = r.stop_ids;
-        stops.insert(stops.end(), {3, 9});
+        const std::vector<int32_t> stops = stops_of(r);
         CHECK(outcome.error == "");
-        CHECK(outcome.new_ids == by_definition(r, stops));
+        CHECK(outcome.new_ids == by_definition(r));
         stopped += outcome.reason == FinishReason::kStop;
         with_bias += outcome.new_ids != fake_generate(r.prompt, r.max_new_tokens, stops, kLimits.vocab);
       }
