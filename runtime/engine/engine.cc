@@ -76,6 +76,7 @@ uint64_t Engine::submit(Request request) {
   sequence.order.priority = request.priority;
   sequence.stream = request.stream;
   sequence.prompt_logprobs = request.prompt_logprobs;
+  sequence.prompt_only = request.prompt_only;
   sequence.stop_ids = request.ignore_engine_stops ? with_own_stops(request, {}) : end_ids;
   sequence.sampler = Sampler(request.sampling, request.bias, request.prompt, end_ids, limits_.vocab);
   sequence.tokens = std::move(request.prompt);

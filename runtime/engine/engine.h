@@ -104,7 +104,7 @@ class Engine {
   Result<Batch> fill_batch();
   void add_scored_rows(const Sequence& request);
   Status take_tokens();
-  void take_scores(Sequence& request, size_t b);
+  bool take_scores(Sequence& request, size_t b);
   Result<bool> take_tokens(Sequence& request, size_t b);
   void hand_on(Sequence& request, size_t b, std::span<const int32_t> sampled);
   void end(Sequence& request, FinishReason reason, const Error& error = {});

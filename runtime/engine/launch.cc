@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/engine/engine.h"
 
@@ -83,11 +84,15 @@ void Engine::add_scored_rows(const Sequence& r) {
     scored_.push_back({static_cast<int32_t>(first_row + p - r.fed), r.tokens[p + 1], r.prompt_logprobs - 1});
 }
 
-// Hands the log-probabilities of request b's rows to it.
-void Engine::take_scores(Sequence& r, size_t b) {
-  for (size_t& i = scores_taken_; i < scored_.size() && scored_[i].row < row_begin_[b + 1]; ++i)
+// Hands the log-probabilities of request b's rows to it. Returns whether all have finite logits.
+bool Engine::take_scores(Sequence& r, size_t b) {
+  bool finite = true;
+  for (size_t& i = scores_taken_; i < scored_.size() && scored_[i].row < row_begin_[b + 1]; ++i) {
     r.prompt_samples.push_back(
         from_abi(scored_[i].id, result_.scored[i], std::min(scored_[i].top, limits_.vocab)));
+    finite = finite && !std::isnan(r.prompt_samples.back().logprob);
+  }
+  return finite;
 }
 
 // Hands the sampled tokens to the requests. Requests that end with these tokens leave.
@@ -124,22 +129,24 @@ void Engine::hand_on(Sequence& r, size_t b, std::span<const int32_t> sampled) {
 }
 
 // Hands the sampled tokens to request b of the batch, once its earlier tokens are all fed. Returns whether it
-// has ended. A token that was sampled without a finite greatest logit ends the request with an error. That
-// token and later ones are not handed on.
+// has ended. A token of the prompt or a new one without a finite greatest logit ends the request with an
+// error. That token and later ones are not handed on, unless the request wants no new token.
 Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
-  take_scores(r, b);
+  const auto end_not_finite = [&](const char* text) {
+    end(r, FinishReason::kError, {fmt::format("logits: error: {}", text), ErrorKind::kNotFinite});
+    return true;
+  };
+  if (!take_scores(r, b)) return end_not_finite(kPromptNotFiniteText);
   r.fed += r.rows;
   if (r.pending() > 0) {
     if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
     return false;
   }
-  const std::span<const int32_t> all = result_.of(b), sampled = all.first(result_.finite[b]);
+  const std::span<const int32_t> all = result_.of(b);
+  const std::span<const int32_t> sampled = r.prompt_only ? all : all.first(result_.finite[b]);
   stats_.rows += all.size() - 1;  // the last one is not fed yet
   if (!sampled.empty()) hand_on(r, b, sampled);
-  if (sampled.size() < all.size()) {
-    end(r, FinishReason::kError, {fmt::format("logits: error: {}", kNotFiniteText), ErrorKind::kNotFinite});
-    return true;
-  }
+  if (sampled.size() < all.size()) return end_not_finite(kNotFiniteText);
   r.fed += static_cast<uint32_t>(all.size()) - 1;
   if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
   const bool stop = std::ranges::binary_search(r.stop_ids, sampled.back());

@@ -19,6 +19,7 @@ struct Request {
   uint32_t max_new_tokens = 16;
   MkSampling sampling;               // position: of the first sample
   uint32_t prompt_logprobs = 0;      // of the prompt's tokens but the first, as MkSampling::logprobs
+  bool prompt_only = false;          // its new token is not wanted, and needs no finite logits
   BiasSettings bias;                 // what else changes its logits
   std::vector<int32_t> stop_ids;     // each ends the request, in addition to the engine's
   bool ignore_engine_stops = false;  // only the request's own stop ids end it

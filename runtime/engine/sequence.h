@@ -38,6 +38,7 @@ struct Sequence {
   Sampler sampler;                // for its next token
   std::vector<Sampled> samples;   // of the new tokens, if log-probabilities are wanted
   uint32_t prompt_logprobs = 0;   // as in Request
+  bool prompt_only = false;       // as in Request
   std::vector<Sampled> prompt_samples =
       {};  // of the prompt's tokens from the second on, as far as they are fed
 

@@ -76,6 +76,10 @@ struct Batch {
 constexpr const char* kNotFiniteText =
     "found no finite greatest logit for a new token, expected one: a weight is not finite, "
     "or a number is beyond its type";
+// kPromptNotFiniteText says the same of a scored row.
+constexpr const char* kPromptNotFiniteText =
+    "found no finite greatest logit for a token of the prompt, expected one: a weight is not finite, "
+    "or a number is beyond its type";
 
 // StepResult has the tokens that a launch's requests sampled. No step has fed the last token of a request
 // yet. A reused StepResult allocates no new memory.
@@ -84,7 +88,7 @@ struct StepResult {
   std::vector<int32_t> ids;          // in the order in which they were sampled
   std::vector<MkLogprobs> logprobs;  // one for each id, as far as its request asks; empty if none asks
   uint32_t steps = 0;                // steps that the launch ran
-  std::vector<MkLogprobs> scored = {};  // one for each of Batch::scored
+  std::vector<MkLogprobs> scored = {};  // one for each of Batch::scored, as score() gives them
   // [requests]: its tokens before the first one that was sampled from logits without a finite greatest one.
   std::vector<uint32_t> finite = {};
 

@@ -49,7 +49,7 @@ void index_biases(std::span<const MkBias> biases, std::span<uint32_t> begin);
 Sampled sample(std::span<const float> logits, const MkSampling& sampling, const LogitChanges& changes = {});
 
 // Returns an id with its log-probability, its rank, and the `top` likeliest ids, of 1 to kMaxVocab logits.
-// Requires an id of these.
+// Requires an id of these. The log-probability is NaN where the greatest logit is not finite.
 Sampled score(std::span<const float> logits, int32_t id, uint32_t top);
 
 // to_abi() writes log-probabilities as the kernel does. from_abi() reads them back, with the `top` likeliest

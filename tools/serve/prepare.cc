@@ -109,6 +109,7 @@ mkrt::Request request_of(const ServedModel& model, const ApiRequest& api, uint64
   mkrt::Request request;
   request.sampling = sampling_of(api, model.sampling, fresh_seed);
   if (api.echo) request.prompt_logprobs = request.sampling.logprobs;
+  request.prompt_only = api.max_tokens == 0u;
   request.bias = api.bias;
   request.stop_ids = api.stop_token_ids;
   request.ignore_engine_stops = api.ignore_eos;

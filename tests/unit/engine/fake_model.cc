@@ -1,6 +1,7 @@
 #include "tests/unit/engine/fake_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -120,7 +121,9 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
       if (of.row < batch.row_begin[b] || of.row >= batch.row_begin[b + 1]) continue;
       const size_t rows_behind = static_cast<size_t>(batch.row_begin[b + 1] - of.row) - 1;
       const auto before = std::span(history).first(length - rows_behind);
-      result.scored.push_back(to_abi(score(fake_logits(before, limits_.vocab), of.id, of.top)));
+      std::vector<float> logits = fake_logits(before, limits_.vocab);
+      if (before.back() == nan_behind) std::ranges::fill(logits, NAN);
+      result.scored.push_back(to_abi(score(logits, of.id, of.top)));
     }
     const Samples samples = batch.samples_of(b);
     step.limits.push_back(samples.limit);

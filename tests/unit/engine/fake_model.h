@@ -45,6 +45,7 @@ class FakeModel final : public Stepper {
   uint32_t failures = 0;     // launches that fail there; the model recovers of each; 0: one, for good
   uint64_t lost_at = ~0ull;  // index of the launch in which the first request loses its finite logits
   uint32_t lost_after = 0;   // tokens of that launch before this
+  int32_t nan_behind = -1;   // the token behind which scored rows have logits that are no numbers
   uint32_t vain = 0;         // calls of recover() that fail before one succeeds
 
  private:

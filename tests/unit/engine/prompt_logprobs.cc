@@ -1,6 +1,7 @@
 // These tests check the log-probabilities of prompts, which the engine has from the logits of each fed row.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/engine/fake_model.h"
@@ -96,6 +97,34 @@ TEST_CASE("a prompt of one token has no log-probabilities, and 21 likeliest ids 
   CHECK(outcomes[0].error == "request 1: error: prompt_logprobs: found 21, expected at most 20");
   CHECK(outcomes[1].prompt_samples.empty());
   CHECK(outcomes[1].new_ids == fake_generate({5}, 2, {}, kFakeLimits.vocab));
+}
+
+TEST_CASE("a prompt whose logits are not finite ends its request alone, in whatever chunk they come") {
+  for (const size_t at : {0, 5, 11, 19}) {
+    CAPTURE(at);
+    FakeModel model(kFakeLimits);
+    Engine engine = Engine::open(model, {.steps_per_launch = 4}).value();
+    std::vector<Request> requests(3, counting_request(21, 3, 30));
+    requests[1] = counting_request(9, 3, 100);
+    for (Request& r : requests) r.prompt_logprobs = 1 + kTop;
+    requests[2].prompt_logprobs = 0;
+    model.nan_behind = requests[0].prompt[at];
+    for (const Request& r : requests) engine.submit(r);
+    while (!engine.idle()) REQUIRE(engine.step().ok());
+    CHECK(engine.free_pages() == kFakeLimits.pages);
+    std::vector<Outcome> outcomes = engine.take_outcomes();
+    REQUIRE(outcomes.size() == 3);
+    std::ranges::sort(outcomes, {}, &Outcome::id);
+    CHECK(outcomes[0].reason == FinishReason::kError);
+    CHECK(outcomes[0].error_kind == ErrorKind::kNotFinite);
+    CHECK(outcomes[0].error ==
+          "logits: error: found no finite greatest logit for a token of the prompt, expected one: "
+          "a weight is not finite, or a number is beyond its type");
+    CHECK(outcomes[0].new_ids.empty());
+    CHECK(outcomes[1].prompt_samples == expected_of(requests[1].prompt));
+    for (const size_t i : {1, 2})
+      CHECK(outcomes[i].new_ids == fake_generate(requests[i].prompt, 3, {}, kFakeLimits.vocab));
+  }
 }
 
 }  // namespace

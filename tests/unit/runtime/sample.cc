@@ -290,6 +290,13 @@ TEST_CASE("log-probabilities are those of the logits as they are, whatever the f
   }
 }
 
+TEST_CASE("a score has no log-probability where the greatest logit is not finite") {
+  for (const float first : {NAN, -INFINITY, INFINITY})
+    CHECK(std::isnan(score(std::vector<float>{first, first, NAN}, 1, 1).logprob));
+  for (const float first : {NAN, -INFINITY, -5.0f})
+    CHECK(std::isfinite(score(std::vector<float>{first, 3, NAN}, 0, 1).logprob));
+}
+
 TEST_CASE(
     "greedy takes the lowest of equal ids; what is masked out is never sampled while anything is left") {
   CHECK(sample(std::vector<float>{1, 3, -INFINITY, 3}, {}).id == 1);

@@ -1,7 +1,8 @@
 // This server's model is a FakeModel, for tests of what takes time or goes wrong. Arguments are NAME=NUMBER:
-// step_ms, fail_at (a launch), max_requests, max_waiting, request_timeout, client_timeout, grace,
-// max_connections, max_body_bytes, load_ms, traced, trace_fails, origins (1: two, 2: all), api_key (1:
-// "key"), own_hosts (1: only). Prints the port.
+// step_ms, fail_at (a launch), lost_at (a launch whose first request has finite logits for lost_after tokens
+// only), nan_behind (a token of prompts), steps (of a launch), end_id (a model's end token), max_requests,
+// max_waiting, request_timeout, client_timeout, grace, max_connections, max_body_bytes, load_ms, traced,
+// trace_fails, origins (1: two, 2: all), api_key (1: "key"), own_hosts (1: only). Prints the port.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -29,12 +30,17 @@ class SlowModel final : public mkrt::Stepper {
   mkrt::Status step(const mkrt::Batch& batch, mkrt::StepResult& result) override {
     std::this_thread::sleep_for(step_);
     if (launches_++ == fail_at) return mkrt::Error{"device: error: worker 3 waited too long"};
+    model_.lost_at =
+        launches_ == lost_at + 1 ? 0 : ~0ull;  // the model counts launches since the last clear()
     mkrt::Status status = model_.step(batch, result);
     model_.steps.clear();
     return status;
   }
 
+  mkrt::FakeModel& model() { return model_; }
+
   uint64_t fail_at = ~0ull;  // index of the launch that fails
+  uint64_t lost_at = ~1ull;  // index of the launch that loses finite logits
 
  private:
   mkrt::FakeModel model_;
@@ -94,7 +100,12 @@ int main(int argc, char** argv) {
   limits.max_requests = static_cast<uint32_t>(number(given, "max_requests", kLimits.max_requests));
   SlowModel stepper(limits, std::chrono::milliseconds(number(given, "step_ms", 0)));
   stepper.fail_at = static_cast<uint64_t>(number(given, "fail_at", -1));
-  auto engine = mkrt::Engine::open(stepper);
+  stepper.lost_at = static_cast<uint64_t>(number(given, "lost_at", -2));
+  stepper.model().lost_after = static_cast<uint32_t>(number(given, "lost_after", 0));
+  stepper.model().nan_behind = static_cast<int32_t>(number(given, "nan_behind", -1));
+  mkrt::EngineOptions engine_options{.steps_per_launch = static_cast<uint32_t>(number(given, "steps", 1))};
+  if (given.contains("end_id")) engine_options.stop_ids = {static_cast<int32_t>(given.at("end_id"))};
+  auto engine = mkrt::Engine::open(stepper, engine_options);
 
   HttpLimits http;
   http.client_timeout = std::chrono::seconds(number(given, "client_timeout", 60));
@@ -123,6 +134,7 @@ int main(int argc, char** argv) {
   if (number(given, "slow_pattern", 0)) cut_slowly(model.tokenizer);
   model.render_chat = render;
   model.limits = limits;
+  model.end_ids = engine_options.stop_ids;
   model.device = "none";
   if (number(given, "traced", 0)) model.read_trace = read_trace;
   if (number(given, "trace_fails", 0))

@@ -43,6 +43,23 @@ class PromptLogprobsTest(FakeCase):
         plain = server.post(COMPLETIONS, {"prompt": prompts[0], "max_tokens": 0, "echo": True})[1]["choices"][0]
         self.assertEqual((plain["text"], plain["logprobs"]), (answer["choices"][0]["text"], None))
 
+    def test_a_new_token_that_the_answer_leaves_out_may_have_no_finite_logits(self):
+        body = {"prompt": [5, 600, 77], "max_tokens": 0, "logprobs": 2, "echo": True}
+        expected = self.fake().post(COMPLETIONS, body)[1]["choices"]
+        server = self.fake(lost_at=0)
+        self.assertEqual(server.post(COMPLETIONS, body)[1].get("choices"), expected)
+        self.assertEqual(server.metric("mkc_prompt_tokens_total"), 3)
+        self.is_error(self.fake(lost_at=0).post(COMPLETIONS, {**body, "max_tokens": 1}), 500, "device_error", "for a new token")
+
+    def test_a_prompt_without_finite_logits_is_an_error(self):
+        server = self.fake(nan_behind=600)
+        body = {"prompt": [5, 600, 77], "logprobs": 2, "echo": True}
+        for tokens in (0, 3):
+            self.is_error(server.post(COMPLETIONS, {**body, "max_tokens": tokens}), 500, "device_error",
+                          "logits: error: found no finite greatest logit for a token of the prompt, expected one")
+        for good in ({**body, "prompt": [5, 77, 600]}, {**body, "logprobs": None}):
+            self.assertEqual(server.post(COMPLETIONS, good)[0], 200)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
