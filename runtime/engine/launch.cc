@@ -125,7 +125,8 @@ void Engine::hand_on(Sequence& r, size_t b, std::span<const int32_t> sampled) {
   progress_.push_back({.id = r.id,
                        .ids = {sampled.begin(), sampled.end()},
                        .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()},
-                       .prompt_samples = first ? r.prompt_samples : std::vector<Sampled>()});
+                       .prompt_samples = first ? r.prompt_samples : std::vector<Sampled>(),
+                       .cached_tokens = r.cached_tokens});
 }
 
 // Hands the sampled tokens to request b of the batch, once its earlier tokens are all fed. Returns whether it

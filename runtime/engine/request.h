@@ -51,6 +51,7 @@ struct Progress {
   std::vector<int32_t> ids;
   std::vector<Sampled> samples;              // of ids, if log-probabilities were asked for
   std::vector<Sampled> prompt_samples = {};  // beside the first ids, as in Outcome
+  uint32_t cached_tokens = 0;                // as in Outcome
 
   bool operator==(const Progress&) const = default;
 };

@@ -7,14 +7,18 @@ std::string ChoiceText::push(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
     if (matched()) break;
     ++taken_;
-    text += stop_.push(tokens_.add(id));
+    text += push_text(tokens_.add(id));
   }
   return text;
 }
 
 std::string ChoiceText::finish() {
-  std::string text = stop_.push(tokens_.finish());
+  std::string text = push_text(tokens_.finish());
   return text + stop_.finish();
+}
+
+std::string ChoiceText::push_text(const std::string& text) {
+  return taken_ > min_tokens_ ? stop_.push(text) : stop_.push_unsearched(text);
 }
 
 }  // namespace mkc

@@ -76,6 +76,7 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
     TokenEvent& to = event(progress.id);
     to.ids.insert(to.ids.end(), progress.ids.begin(), progress.ids.end());
     std::move(progress.samples.begin(), progress.samples.end(), std::back_inserter(to.samples));
+    to.cached_tokens = progress.cached_tokens;
     if (!progress.prompt_samples.empty()) to.prompt_samples = std::move(progress.prompt_samples);
   }
   for (mkrt::Outcome& outcome : engine.take_outcomes()) {

@@ -23,7 +23,7 @@ struct TokenEvent {
       {};  // beside the first ids: of the prompt's tokens from the second
   std::optional<mkrt::FinishReason> finish = {};
   std::string error = {};      // where finish is kError
-  uint32_t cached_tokens = 0;  // where the request ends: tokens of its prompt from the prefix cache
+  uint32_t cached_tokens = 0;  // tokens of its prompt from the prefix cache
 };
 
 struct StepReport {

@@ -45,16 +45,15 @@ void Generation::begin(Cancel cancel) {
 void Generation::take(size_t index, TokenEvent event) {
   Choice& choice = choices_[index];
   if (event.finish) ++ended_choices_;
-  if (over()) return;
-  if (event.finish == mkrt::FinishReason::kError)
-    return fail({.status = 500, .message = event.error, .type = "device_error"});
+  // A choice that a stop string has ended takes nothing more from the engine, errors included.
+  if (over() || !choice.finish_reason.is_null()) return;
   add_tokens(choice, event);
-  if (event.finish) end_choice(choice, event);
-  if (!choice.cancelled && choice.text.matched() && !event.finish) {
-    choice.cancelled = true;
-    cancel_(index);
-  }
-  const bool shown = !choice.held.empty() || !choice.samples.empty() || event.finish;
+  const bool matched = choice.text.matched() != nullptr;
+  if (!matched && event.finish == mkrt::FinishReason::kError)
+    return fail({.status = 500, .message = event.error, .type = "device_error"});
+  if (matched || event.finish) end_choice(choice, event);
+  if (matched && !event.finish && !std::exchange(choice.cancelled, true)) cancel_(index);
+  const bool shown = !choice.held.empty() || !choice.samples.empty() || !choice.finish_reason.is_null();
   if (shown && std::find(pending_.begin(), pending_.end(), index) == pending_.end())
     pending_.push_back(index);
   advance();

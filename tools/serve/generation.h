@@ -25,7 +25,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // choices.
   void begin(Cancel cancel);
 
-  // Takes what a step gave a choice. Nothing more is written once the answer is over.
+  // Takes what a step gave a choice. Nothing more is written once the answer is over. A stop string ends a
+  // choice at once, and cancels its request.
   void take(size_t choice, TokenEvent event);
 
   // Ends the answer with an error, and cancels all choices.

@@ -336,8 +336,9 @@ void Service::count(Live& live, const TokenEvent& event, Clock::time_point at) {
     live.last_token = at;
   }
   if (!event.finish) return;
-  const bool failed = *event.finish == mkrt::FinishReason::kError;
   const std::string reason = live.generation->reason_of(live.choice);
+  // A choice that a stop string had ended has an answer, whatever became of its request.
+  const bool failed = *event.finish == mkrt::FinishReason::kError && reason == "abort";
   ++metrics_.finished[failed ? "error" : reason];
   metrics_.request_latency.add(seconds_between(live.arrived, at));
 }

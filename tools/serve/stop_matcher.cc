@@ -11,13 +11,25 @@ std::string StopMatcher::push(std::string_view text) {
   size_t begin = 0, end = held_.npos;
   for (size_t i = 0; i < stops_.size(); ++i) {
     const std::string& stop = stops_[i];
-    const size_t at = held_.find(stop);
+    const size_t at = held_.find(stop, std::max(unsearched_ + 1, stop.size()) - stop.size());
     if (at == held_.npos || at + stop.size() > end || (at + stop.size() == end && at >= begin)) continue;
     begin = at, end = at + stop.size(), matched_ = i;
   }
-  const size_t certain = matched() ? (include_ ? end : begin) : held_from();
-  std::string out = held_.substr(0, certain);
-  held_.erase(0, certain);
+  return take(matched() ? (include_ ? end : begin) : held_from());
+}
+
+std::string StopMatcher::push_unsearched(std::string_view text) {
+  if (matched()) return {};
+  held_ += text;
+  unsearched_ = held_.size();
+  return take(held_from());
+}
+
+// Takes the first bytes of the text that is held back.
+std::string StopMatcher::take(size_t bytes) {
+  std::string out = held_.substr(0, bytes);
+  held_.erase(0, bytes);
+  unsearched_ -= std::min(unsearched_, bytes);
   return out;
 }
 

@@ -17,6 +17,8 @@ class StopMatcher {
   // Returns the text that is certain now. A suffix that may be the beginning of a stop string is held back.
   // Returns nothing after a stop string.
   std::string push(std::string_view text);
+  // Does the same with text in which no stop string may end. One that ends in later text may begin there.
+  std::string push_unsearched(std::string_view text);
   // Returns the text held back, at the end.
   std::string finish();
 
@@ -25,10 +27,12 @@ class StopMatcher {
 
  private:
   size_t held_from() const;
+  std::string take(size_t bytes);
 
   std::vector<std::string> stops_;
   bool include_;
   std::string held_;
+  size_t unsearched_ = 0;  // the first bytes of held_, in which no stop string ends
   static constexpr size_t kNone = ~size_t{0};
   size_t matched_ = kNone;  // index in stops_
 };

@@ -8,9 +8,11 @@ using mkc::StopMatcher;
 
 namespace {
 
-// Returns a text up to the stop string that ends first, found by trying every end and every stop string.
-std::string cut(const std::string& text, const std::vector<std::string>& stops, bool include) {
-  for (size_t end = 1; end <= text.size(); ++end) {
+// Returns a text up to the stop string that ends first behind `unsearched` bytes, found by trying every end
+// and every stop string.
+std::string cut(const std::string& text, const std::vector<std::string>& stops, bool include,
+                size_t unsearched) {
+  for (size_t end = unsearched + 1; end <= text.size(); ++end) {
     size_t longest = 0;
     for (const std::string& stop : stops)
       if (stop.size() <= end && text.compare(end - stop.size(), stop.size(), stop) == 0)
@@ -38,11 +40,15 @@ TEST_CASE("a text is cut at the first stop string, however it is split") {
     CAPTURE(text);
     CAPTURE(stops.size());
     StopMatcher matcher(stops, include);
-    const std::string expected = cut(text, stops, include);
+    const size_t unsearched = random() % 2 ? 0 : std::min<size_t>(random() % 9, text.size());
+    CAPTURE(unsearched);
+    const std::string expected = cut(text, stops, include, unsearched);
     std::string found;
     for (size_t at = 0; at < text.size();) {
-      const size_t size = 1 + random() % 4;
-      found += matcher.push(std::string_view(text).substr(at, size));
+      const bool searched = at >= unsearched;
+      const size_t size = std::min<size_t>(1 + random() % 4, (searched ? text.size() : unsearched) - at);
+      const std::string_view piece = std::string_view(text).substr(at, size);
+      found += searched ? matcher.push(piece) : matcher.push_unsearched(piece);
       at += size;
       CHECK(expected.starts_with(found));
     }
