@@ -96,7 +96,7 @@ def choice_of(answer, body, vocabulary, echo):
     decoder, text, taken, match = codecs.getincrementaldecoder("utf-8")("replace"), "", len(ids), None
     for k, token in enumerate(shown):
         begin, text = len(text), text + decoder.decode(vocabulary.bytes[token])
-        match = first_stop(text, begin, body.get("stop", []))
+        match = first_stop(text, begin, body.get("stop", [])) if k >= body.get("min_tokens", 0) else None
         if match:
             taken = k + 1
             break
