@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
@@ -13,119 +14,178 @@ namespace mkrt {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr size_t kMaxConfigBytes = size_t{64} << 20;
 constexpr const char* kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                   "pad_token", "cls_token", "mask_token"};
 
-Result<json> read_optional_object(const std::string& path) {
-  if (is_absent(path)) return json::object();
+Result<ordered_json> read_optional_object(const std::string& path) {
+  if (is_absent(path)) return ordered_json::object();
   const Result<std::string> text = read_text(path, kMaxConfigBytes);
   if (!text.ok()) return text.error();
-  Result<json> document = parse_json_text(text.value(), path);
+  Result<ordered_json> document = parse_ordered_json_text(text.value(), path);
   if (!document.ok()) return document.error();
-  return document.value().is_object() ? std::move(document).value() : json::object();
+  return document.value().is_object() ? std::move(document).value() : ordered_json::object();
 }
 
-json member(const json& object, const std::string& key) {
-  const auto found = object.find(key);
-  return found == object.end() ? json() : *found;
+// Returns a member of a value, or null where the value has none.
+template <class Json>
+const Json* member(const Json& value, const std::string& key) {
+  if (!value.is_object()) return nullptr;
+  const auto found = value.find(key);
+  return found == value.end() ? nullptr : &*found;
 }
 
-// Returns an item of added_tokens without its id, or null for a value that is no token.
-json described(const json& value, bool special) {
-  const json content = value.is_object() ? member(value, "content") : value;
-  if (!content.is_string() || content.get_ref<const std::string&>().empty()) return {};
-  json token{{"content", content}};
-  const auto flag = [&](const char* name, bool otherwise) {
-    const json given = value.is_object() ? member(value, name) : json();
-    token[name] = given.is_boolean() ? given.get<bool>() : otherwise;
-  };
-  for (const char* name : {"single_word", "lstrip", "rstrip"}) flag(name, false);
-  flag("special", special);
-  flag("normalized", !token["special"].get<bool>());
-  if (special) token["special"] = true;
-  return token;
+// Returns a token's text, or "" for a value that is no token.
+template <class Json>
+std::string content_of(const Json& value) {
+  const Json* content = value.is_object() ? member(value, "content") : &value;
+  return content && content->is_string() ? content->template get<std::string>() : "";
 }
 
-bool is_id(const json& value) {
-  return value.is_number_unsigned() && value.get<uint64_t>() <= INT32_MAX;
+template <class Json>
+bool flag_of(const Json& value, const char* name, bool otherwise) {
+  const Json* flag = member(value, name);
+  return flag && flag->is_boolean() ? flag->template get<bool>() : otherwise;
+}
+
+// Returns an id, or -1 for a value that is none.
+template <class Json>
+int64_t id_of(const Json* value) {
+  const bool is_id = value && value->is_number_unsigned() && value->template get<uint64_t>() <= INT32_MAX;
+  return is_id ? value->template get<int64_t>() : -1;
 }
 
 // AddedList is the list added_tokens of a document, whose tokens are found by their contents.
 class AddedList {
  public:
-  AddedList(json& list, const json& vocabulary) : list_(list), vocabulary_(vocabulary) {
-    next_ = static_cast<int64_t>(vocabulary.size());
+  AddedList(json& list, const json& vocabulary, int64_t ids)
+      : list_(list), vocabulary_(vocabulary), ids_(ids), next_(static_cast<int64_t>(vocabulary.size())) {
     for (size_t i = 0; i < list.size(); ++i) {
-      const json content = list[i].is_object() ? member(list[i], "content") : json();
-      if (content.is_string()) places_.emplace(content.get<std::string>(), i);
-      const json id = list[i].is_object() ? member(list[i], "id") : json();
-      if (is_id(id)) next_ = std::max(next_, id.get<int64_t>() + 1);
+      if (const std::string content = content_of(list[i]); list[i].is_object() && !content.empty())
+        places_.emplace(content, i);
+      next_ = std::max(next_, id_of(member(list[i], "id")) + 1);
     }
   }
 
-  // Adds a token. The flags of a token that is there stay, unless `replaces`.
-  void add(json token, bool replaces) {
-    if (token.is_null()) return;
-    const auto& content = token["content"].get_ref<const std::string&>();
-    const auto [found, is_new] = places_.emplace(content, list_.size());
-    if (is_new) {
-      const json id = member(vocabulary_, content);
-      token["id"] = is_id(id) ? id.get<int64_t>() : next_++;
-      list_.push_back(std::move(token));
-    } else if (replaces) {
-      list_[found->second].update(token);
-    }
+  // Adds a token that is not there.
+  void add(const ordered_json& value, bool special) {
+    const std::string content = content_of(value);
+    if (content.empty() || places_.contains(content)) return;
+    const int64_t in_vocabulary = id_of(member(vocabulary_, content));
+    const int64_t id = in_vocabulary >= 0 ? in_vocabulary : free_id();
+    if (id >= ids_) return;
+    places_.emplace(content, list_.size());
+    list_.push_back({{"id", id}, {"content", content}, {"special", false}});
+    set_flags(list_.back(), value, special);
+  }
+  // Adds a token, or gives the one that is there its flags.
+  void add_or_change(const ordered_json& value) {
+    const auto found = places_.find(content_of(value));
+    if (found == places_.end()) return add(value, flag_of(value, "special", false));
+    set_flags(list_[found->second], value, flag_of(value, "special", false));
+  }
+  // Adds a token, or makes the one that is there special.
+  void add_special(const ordered_json& value) {
+    const auto found = places_.find(content_of(value));
+    if (found == places_.end()) return add(value, true);
+    list_[found->second]["special"] = true;
   }
 
  private:
+  // A special token stays one.
+  static void set_flags(json& token, const ordered_json& value, bool special) {
+    for (const char* name : {"single_word", "lstrip", "rstrip"}) token[name] = flag_of(value, name, false);
+    token["normalized"] = flag_of(value, "normalized", !special);
+    token["special"] = special || flag_of(token, "special", false);
+  }
+  // Returns the id behind the last one. A vocabulary with holes may have that id, too.
+  int64_t free_id() {
+    if (taken_.empty())
+      for (const json& id : vocabulary_) taken_.insert(id_of(&id));
+    while (taken_.contains(next_)) ++next_;
+    return next_++;
+  }
+
   json& list_;
   const json& vocabulary_;
-  int64_t next_ = 0;  // id of a token that is not in the vocabulary
+  int64_t ids_ = 0;          // of the model
+  int64_t next_ = 0;         // id of a token that is not in the vocabulary
+  std::set<int64_t> taken_;  // by the vocabulary; empty until it is needed
   std::map<std::string, size_t> places_;
 };
 
-void add_decoder(const json& decoder, AddedList& added) {
-  std::map<int64_t, const json*> by_id;
+void add_decoder(const ordered_json& decoder, AddedList& added) {
+  std::map<int64_t, const ordered_json*> by_id;
   for (const auto& [key, value] : decoder.items()) {
     int64_t id = 0;
     const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (fault == std::errc() && end == key.data() + key.size()) by_id[id] = &value;
   }
-  for (const auto& [id, value] : by_id) added.add(described(*value, false), true);
+  for (const auto& [id, value] : by_id) added.add_or_change(*value);
 }
 
-// Adds the tokens of a list, or the values of an object.
-void add_extra_tokens(const json& extra, AddedList& added) {
-  if (!extra.is_structured()) return;
-  for (const json& value : extra) added.add(described(value, true), false);
+// Adds the tokens of a list, whose objects say whether they are special.
+void add_unnamed(const ordered_json* extra, AddedList& added) {
+  if (!extra || !extra->is_array()) return;
+  for (const ordered_json& value : *extra)
+    added.add(value, value.is_string() || flag_of(value, "special", false));
 }
+
+bool names_token(const std::string& key, const ordered_json& value) {
+  if (!key.ends_with("_token") || std::ranges::find(kNames, key) != std::end(kNames)) return false;
+  const ordered_json* type = member(value, "__type");
+  return value.is_string() || (type && *type == "AddedToken");
+}
+
+// SpecialFiles are tokenizer_config.json and special_tokens_map.json, whose tokens go before the config's.
+struct SpecialFiles {
+  ordered_json config, map = ordered_json::object();
+
+  void add_to(AddedList& added) const {
+    for (const char* name : kNames)
+      if (const ordered_json* value = member(map, name) ? member(map, name) : member(config, name))
+        added.add_special(*value);
+    for (const ordered_json* file : {&config, &map})
+      for (const auto& [key, value] : file->items())
+        if (names_token(key, value) && (file == &map || !member(map, key))) added.add(value, true);
+    const ordered_json *of_config = member(config, "extra_special_tokens"),
+                       *of_map = member(map, "extra_special_tokens");
+    for (const ordered_json* extra : {of_config, of_map})
+      if (extra && extra->is_object())
+        for (const ordered_json& value : *extra) added.add(value, true);
+    add_unnamed(of_config, added);
+    add_unnamed(of_map, added);
+    for (const ordered_json* file : {&config, &map}) {
+      const ordered_json* extra = member(*file, "extra_special_tokens");
+      if (!extra || extra->is_object() || extra->empty())
+        add_unnamed(member(*file, "additional_special_tokens"), added);
+    }
+  }
+};
 
 }  // namespace
 
 Status add_config_tokens(json& tokenizer, const std::string& directory) {
-  const Result<json> config = read_optional_object(directory + "/tokenizer_config.json");
+  Result<ordered_json> config = read_optional_object(directory + "/tokenizer_config.json");
   if (!config.ok()) return config.error();
-  const json decoder = member(config.value(), "added_tokens_decoder");
-  json map = json::object();
-  if (decoder.is_null()) {
-    Result<json> read = read_optional_object(directory + "/special_tokens_map.json");
-    if (!read.ok()) return read.error();
-    map = std::move(read).value();
+  SpecialFiles files{std::move(config).value()};
+  const ordered_json* decoder = member(files.config, "added_tokens_decoder");
+  if (!decoder) {
+    Result<ordered_json> map = read_optional_object(directory + "/special_tokens_map.json");
+    if (!map.ok()) return map.error();
+    files.map = std::move(map).value();
   }
-  const json::json_pointer list("/added_tokens"), vocabulary("/model/vocab");
-  if (!tokenizer.is_object() || !tokenizer.contains(list) || !tokenizer[list].is_array() ||
-      !tokenizer.contains(vocabulary) || !tokenizer[vocabulary].is_object())
-    return {};
-  AddedList added(tokenizer[list], tokenizer[vocabulary]);
-  if (decoder.is_object()) add_decoder(decoder, added);
-  for (const char* name : kNames)
-    added.add(described(map.contains(name) ? map[name] : member(config.value(), name), true), false);
-  const json extra = member(config.value(), "extra_special_tokens");
-  add_extra_tokens(extra, added);
-  if (extra.is_object() || extra.empty())
-    add_extra_tokens(member(config.value(), "additional_special_tokens"), added);
+  const Result<ordered_json> model = read_optional_object(directory + "/config.json");
+  if (!model.ok()) return model.error();
+  const int64_t ids = id_of(member(model.value(), "vocab_size"));
+  const json *list = member(tokenizer, "added_tokens"), *bpe = member(tokenizer, "model"),
+             *vocabulary = bpe ? member(*bpe, "vocab") : nullptr;
+  if (!list || !list->is_array() || !vocabulary || !vocabulary->is_object()) return {};
+  AddedList added(tokenizer["added_tokens"], *vocabulary, ids < 0 ? INT32_MAX : ids);
+  if (decoder && decoder->is_object()) add_decoder(*decoder, added);
+  files.add_to(added);
   return {};
 }
 

@@ -8,13 +8,16 @@
 
 namespace mkrt {
 
-// Adds tokens to `added_tokens` of tokenizer.json's document, as transformers 5.24 does: those of
-// added_tokens_decoder in tokenizer_config.json, whose flags go before tokenizer.json's, then bos_token and
-// the six others, then the extra special tokens. special_tokens_map.json names them where
-// tokenizer_config.json has no added_tokens_decoder. A token has its id of the vocabulary, or else the next
-// free one. A document that is no tokenizer.json stays as it is.
+// Adds tokens to `added_tokens` of tokenizer.json's document, as transformers 5.24 does. A document that is
+// no tokenizer.json stays as it is. The tokens come in this order:
+// - those of added_tokens_decoder in tokenizer_config.json, whose flags go before tokenizer.json's;
+// - bos_token and the six others, further keys that end in _token, and extra special tokens.
 //
-// Errors: a file that is not JSON.
+// special_tokens_map.json names the latter, too, where tokenizer_config.json has no added_tokens_decoder. A
+// special token stays one, and the seven are always special. A token has its id of the vocabulary, or else
+// the next free one. A token whose id is not below vocab_size of config.json is left out.
+//
+// Errors: one of the three files is not strict JSON (parse_json_text), is too large or cannot be read.
 // Source: transformers 5.24, tokenization_utils_tokenizers.py and tokenization_utils_base.py.
 Status add_config_tokens(nlohmann::json& tokenizer, const std::string& directory);
 

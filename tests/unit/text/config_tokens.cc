@@ -9,14 +9,15 @@ using mkrt::test::TempDir;
 using nlohmann::json;
 
 TEST_CASE("tokens that other files name are added as transformers adds them") {
-  const json vectors = read_json_fixture("config_tokens.json");
+  std::ifstream stream(tokenizer_fixture("config_tokens.json"));
+  const auto vectors = nlohmann::ordered_json::parse(stream);  // ids follow the order of keys
   const json tokenizer = read_json_fixture(vectors["tokenizer"]);
-  CHECK(vectors["rows"].size() == 26);
-  for (const json& row : vectors["rows"]) {
+  CHECK(vectors["rows"].size() == 44);
+  for (const auto& row : vectors["rows"]) {
     const std::string text = row.dump();
     CAPTURE(text);
     json document = tokenizer;
-    if (!row["added"]) {
+    if (!row["added"].get<bool>()) {
       json& tokens = document["added_tokens"];
       for (auto token = tokens.begin(); token != tokens.end();)
         token = (*token)["content"] == "</s>" ? tokens.erase(token) : token + 1;
@@ -26,8 +27,28 @@ TEST_CASE("tokens that other files name are added as transformers adds them") {
     checkpoint.write("tokenizer_config.json", row["config"].dump());
     if (!row["map"].is_null()) checkpoint.write("special_tokens_map.json", row["map"].dump());
     const mkrt::Tokenizer loaded = expect_ok(mkrt::load_checkpoint_tokenizer(checkpoint.path));
-    CHECK(json(expect_ok(mkrt::encode(loaded, vectors["text"].get<std::string>(), false))) == row["ids"]);
+    const auto ids = expect_ok(mkrt::encode(loaded, vectors["text"].get<std::string>(), false));
+    CHECK(ids == row["ids"].get<std::vector<int32_t>>());
+    CHECK(expect_ok(mkrt::decode(loaded, ids, true)) == row["decoded"].get<std::string>());
   }
+}
+
+TEST_CASE(
+    "tokens behind the model's vocabulary are left out, and ids that a vocabulary with holes has are passed "
+    "over") {
+  const TempDir checkpoint;
+  const auto ids_of = [&](const json& tokenizer, const char* config) {
+    checkpoint.write("tokenizer.json", tokenizer.dump());
+    checkpoint.write("tokenizer_config.json", R"({"pad_token": "[PAD]"})");
+    checkpoint.write("config.json", config);
+    const mkrt::Tokenizer loaded = expect_ok(mkrt::load_checkpoint_tokenizer(checkpoint.path));
+    return expect_ok(mkrt::encode(loaded, "[PAD]", false));
+  };
+  json tokenizer = read_json_fixture("mistral_prepend.json");
+  CHECK(ids_of(tokenizer, R"({"vocab_size": 519})") == std::vector<int32_t>{518});
+  CHECK(ids_of(tokenizer, R"({"vocab_size": 518})").size() > 1);
+  tokenizer["model"]["vocab"]["far"] = 519;
+  CHECK(ids_of(tokenizer, "{}") == std::vector<int32_t>{520});
 }
 
 TEST_CASE("files of other kinds beside tokenizer.json add nothing, or are errors") {
@@ -44,6 +65,11 @@ TEST_CASE("files of other kinds beside tokenizer.json add nothing, or are errors
         R"({"added_tokens_decoder": {"x": 3, "99999999999999999999": {"content": "q"}}})"})
     CHECK(error_with(config) == "");
   CHECK(error_with("{").starts_with("tokenizer_config.json: error: not JSON: "));
+  const std::string deep = std::string(400'000, '[') + std::string(400'000, ']');
+  for (const std::string& token : {"\"content\": " + deep, "\"content\": \"x\", \"id\": " + deep}) {
+    checkpoint.write("tokenizer.json", "{\"added_tokens\": [{" + token + "}], \"model\": {\"vocab\": {}}}");
+    CHECK(error_with("{}").starts_with("tokenizer.json: error: "));
+  }
   checkpoint.write("tokenizer.json", R"({"added_tokens": 3, "model": []})");
   CHECK(error_with("{}").starts_with("tokenizer.json: error: "));
 }
