@@ -53,21 +53,20 @@ std::optional<int32_t> decoded_id(const Node* added, const std::string& text) {
   return {};
 }
 
-// Returns the id of the tokenizer's end token. Returns no id if no file has it. transformers 5 writes neither
-// added_tokens_decoder nor special_tokens_map.json; a map beside a tokenizer_config.json without a decoder
-// goes before it.
+// Returns the id of the tokenizer's end token. Returns no id if no file has it. A special_tokens_map.json
+// goes before a tokenizer_config.json without added_tokens_decoder. transformers 5 writes neither of these
+// two.
 Result<std::vector<int32_t>> end_of_turn(const std::string& directory) {
   MKC_TRY(config, read_optional_json(directory + "/tokenizer_config.json"));
   const Node* added = config ? find(config->root, "added_tokens_decoder") : nullptr;
   std::string text = config ? token_text(find(config->root, "eos_token")) : "";
   if (!added) {
     MKC_TRY(map, read_optional_json(directory + "/special_tokens_map.json"));
-    if (const std::string of_map = map ? token_text(find(map->root, "eos_token")) : ""; !of_map.empty())
-      text = of_map;
+    if (const Node* of_map = map ? find(map->root, "eos_token") : nullptr) text = token_text(of_map);
   }
   if (text.empty()) return std::vector<int32_t>{};
-  std::optional<int32_t> id = decoded_id(added, text);
-  if (!id) id = token_id(directory + "/tokenizer.json", text);
+  std::optional<int32_t> id = token_id(directory + "/tokenizer.json", text);
+  if (!id) id = decoded_id(added, text);
   return id ? std::vector<int32_t>{*id} : std::vector<int32_t>{};
 }
 

@@ -8,8 +8,8 @@
 namespace mkc {
 
 // Returns the id that `tokenizer_file` gives a token: that of an added token, or else that of the vocabulary.
-// Returns nothing where the file has no such token, does not exist or cannot be read. Its own reader names
-// faults.
+// Returns nothing where the file has no such token, does not exist or cannot be read up to the token. Its own
+// reader names faults.
 std::optional<int32_t> token_id(const std::string& tokenizer_file, const std::string& token);
 
 }  // namespace mkc

@@ -61,6 +61,9 @@ class DefaultsTest(Command):
         self.assertEqual(ends(tokenizer, {"eos_token": "</s>"}, {"eos_token": {"content": "<|im_end|>"}}), [1, 9])
         self.assertEqual(ends(tokenizer, {"eos_token": "</s>", "added_tokens_decoder": {}}, {"eos_token": "<|im_end|>"}), [1, 4])
         self.assertEqual(ends(tokenizer, {"eos_token": "none"}), [1])
+        self.assertEqual(ends(tokenizer, {"eos_token": "</s>"}, {"eos_token": None}), [1])
+        self.assertEqual(ends(tokenizer, {"eos_token": "</s>", "added_tokens_decoder": {"600": {"content": "</s>"}}}), [1, 4])
+        self.assertEqual(ends(tokenizer, {"eos_token": "new", "added_tokens_decoder": {"600": {"content": "new"}}}), [1, 600])
         for broken in ("", "{", "[" * 100000, '{"added_tokens": 3, "model": []}', '{"added_tokens": [{"content": "</s>", "id": 1e99}]}'):
             self.assertEqual(ends(broken, {"eos_token": "</s>"}), [1])
 
@@ -70,7 +73,7 @@ class DefaultsTest(Command):
         stop = free[5]
         expected = free[:free.index(stop) + 1]
         for folder in (self.model({"eos_token_id": [639, stop]}, eos_token_id=1),
-                       self.model(None, {"eos_token": "x", "added_tokens_decoder": {str(stop): {"content": "x"}}},
+                       self.model(None, {"eos_token": "<x>", "added_tokens_decoder": {str(stop): {"content": "<x>"}}},
                                   eos_token_id=1)):
             self.assertEqual(self.ids(folder), expected)
             (self.dir / "f.jsonl").write_text(json.dumps({"prompt": "Once upon a time"}) + "\n")
