@@ -112,7 +112,7 @@ class Model:
 
     @property
     def end_ids(self) -> list[int]:
-        """The ids that end a text, of generation_config.json or config.json."""
+        """The ids that end a text, of generation_config.json, config.json or the tokenizer."""
         return list(self.manifest.get("eos_ids", []))
 
     @property

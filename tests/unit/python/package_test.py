@@ -119,7 +119,10 @@ class PackageTest(unittest.TestCase):
                     tokens.close()
                     self.assertEqual(session.position, len(prompt) + taken - 1)
                     self.assertEqual(list(session.generate(ids[taken - 1:taken], 4)), ids[taken:taken + 4])
-            for change in (lambda: session.step([1]), lambda: session.rewind(session.position - 1)):
+            def step():
+                session.begin_step([([1], 1, [0])])
+                session.end_step()
+            for change in (lambda: session.step([1]), step, lambda: session.rewind(session.position - 1)):
                 session.rewind()
                 tokens = session.generate(prompt, 16, steps_per_launch=16)
                 next(tokens)
@@ -127,6 +130,12 @@ class PackageTest(unittest.TestCase):
                 position = session.position
                 tokens.close()  # leaves a sequence alone that was changed since
                 self.assertEqual(session.position, position)
+            session.rewind()
+            self.assertEqual(list(session.generate(prompt, 3, stop=iter([7]), allowed=[7])), [])
+            session.rewind()
+            self.assertEqual(list(session.generate(prompt, 3, allowed=iter([7]))), [7] * 3)
+            with self.assertRaisesRegex(mkc.DtypeError, "^stop: error: "):
+                list(session.generate(prompt, 3, stop=[0.5]))
             session.rewind()
             tokens = session.generate(prompt, 16, steps_per_launch=16)
             next(tokens)

@@ -246,6 +246,7 @@ class Session(_Handle):
         arguments for each. A token -1 - b stands for what request b of the step before has sampled.
         """
         samples = self._samples_of(requests, limit, stop, sampling, samples)
+        self._launch = None
         self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
 
@@ -277,11 +278,13 @@ class Session(_Handle):
 
         Each run of the graph is fill_step, the graph, and end_step.
         """
+        self._launch = None
         self._check(self._library.mkrt_capture_step(self._open(), byref(self._samples(limit, [0] * stops))))
 
     def fill_step(self, requests, limit=1, stop=(), **sampling):
         """Sets the requests and samples of the graph's next run."""
         samples = self._samples_of(requests, limit, stop, sampling, None)
+        self._launch = None
         self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), samples))
         self._under_way.append(samples)
 
@@ -314,7 +317,9 @@ class Session(_Handle):
         allowed: the only ids that may be sampled.
         Errors: NotFiniteError, behind the tokens that come before the one without a finite greatest logit.
         """
-        tokens, chunk = list(tokens), chunk or self.max_tokens
+        tokens, chunk, stop = list(tokens), chunk or self.max_tokens, list(_ints("stop", stop))
+        if allowed is not None and not hasattr(allowed, "dtype"):
+            allowed = list(allowed)
         if not tokens:
             raise Error("no tokens to go on from")
         seen, first = set(tokens), sampling.pop("position", 0)
@@ -333,7 +338,7 @@ class Session(_Handle):
                 limit = min(limit, min_tokens - made)
             error, kept = None, self.position + len(feed) - 1
             try:
-                sampled = self.sample(feed, limit, tuple(stop), seen, position=first + made, biases=biases, allowed=allowed,
+                sampled = self.sample(feed, limit, stop, seen, position=first + made, biases=biases, allowed=allowed,
                                       **sampling)
             except NotFiniteError as e:
                 sampled, error = e.tokens, e
