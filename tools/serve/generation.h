@@ -32,6 +32,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // Ends the answer with an error, and cancels all choices.
   void fail(const ApiError& error);
 
+  // Tells whether the answer has all of a choice. The engine may still run its request.
+  bool has_whole(size_t choice) const { return !choices_[choice].finish_reason.is_null(); }
+
   // Tells whether the answer is queued as a whole, or has no reader any more. A generation must live until
   // then.
   bool over() const { return exchange_ == nullptr; }

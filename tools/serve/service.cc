@@ -197,7 +197,7 @@ void Service::health(const ExchangePtr& exchange) {
   const bool runs = !options_.device_runs || options_.device_runs();
   Json body{{"status", status()},
             {"steps", metrics_.engine.steps},
-            {"requests", live_.size()},
+            {"requests", unfinished()},
             {"steps_make_progress", fault_.empty() && runs && progresses}};
   if (!fault_.empty()) body["error"] = fault_;
   exchange->reply({.status = std::string_view(status()) == "ok" ? 200u : 503u, .body = json_text(body)});
@@ -278,15 +278,20 @@ void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
   });
 }
 
+uint64_t Service::unfinished() const {
+  return static_cast<uint64_t>(std::ranges::count_if(
+      live_, [](const auto& of) { return !of.second.generation->has_whole(of.second.choice); }));
+}
+
 void Service::submit(const ExchangePtr& exchange, const std::string& path, PreparedRequest prepared,
                      Clock::time_point arrived) {
   if (!exchange->is_open()) return;
   if (auto error = why_not_now()) return reply_error(exchange, *error);
-  const uint64_t room = room_of(*model_);
-  if (live_.size() + prepared.choices.size() > room)
+  const uint64_t room = room_of(*model_), running = unfinished();
+  if (running + prepared.choices.size() > room)
     return reply_error(exchange,
                        {.status = 429,
-                        .message = fmt::format("{} requests run or wait, at most {} may", live_.size(), room),
+                        .message = fmt::format("{} requests run or wait, at most {} may", running, room),
                         .type = "rate_limit_error",
                         .code = "rate_limit_exceeded"});
   const bool chat = prepared.api.chat.has_value();

@@ -75,6 +75,9 @@ class Service {
               Clock::time_point arrived);
   void tokenize(const ExchangePtr& exchange, HttpRequest request);
   uint64_t room_of(const ServedModel& model) const;
+  // Returns how many choices run or wait. Those that a stop string has ended do neither, whatever the engine
+  // still does for them.
+  uint64_t unfinished() const;
   std::optional<ApiError> why_not_now() const;
   // Answers a body that could not be read. A body whose reading the server's end cut short gets 503.
   void reply_unread(const ExchangePtr& exchange, const ApiError& error) const;

@@ -51,6 +51,13 @@ class EndsTest(FakeCase):
         self.assertEqual(answer[1]["choices"][0]["stop_reason"], "aa")
         self.assertEqual(events[-2]["choices"][0]["stop_reason"], "aa")
 
+    def test_a_choice_that_a_stop_string_has_ended_leaves_its_room_at_once(self):
+        server = self.fake(max_requests=1, max_waiting=0, step_ms=50, steps=8)
+        ids = self.letters(server)
+        body = {**LONG, "max_tokens": 100, "allowed_token_ids": [ids["a"]], "stop": ["aa"]}
+        self.assertEqual([server.post(COMPLETIONS, body)[0] for _ in range(5)], [200] * 5)
+        server.until(lambda: server.metric("mkc_num_requests_running") == 0)
+
     def test_a_choice_that_has_ended_waits_for_the_others(self):
         server = self.fake(steps=4)
         ids = self.letters(server)
