@@ -38,8 +38,7 @@ class MatrixReader {
 
   // Returns the scales of rows [first, first + count). If rows and groups of integers have scales, the
   // product of both is the checkpoint's scale. Scales of groups are f16, and those of rows are powers of 2.
-  // Errors: a scale that is not finite, or that no such product equals; a zero point that the format cannot
-  // hold.
+  // Errors: a scale that is not finite, or that no such product equals.
   Result<PackedScales> scales(uint64_t first, uint64_t count) const;
 
   // Returns the tensors whose numbers may be NaN: the scales, and codes of 8-bit floats.
