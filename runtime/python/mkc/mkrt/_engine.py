@@ -32,7 +32,8 @@ class Engine(_Handle):
         """Hands in a request and returns its id: 0, 1, … A request that can never run has an outcome with its error
         at once.
 
-        logprobs, logit_bias, allowed, min_tokens, penalties, sampling: those of Session.generate and Session.sample.
+        logprobs, logit_bias, allowed, penalties, sampling: those of Session.generate and Session.sample.
+        min_tokens: tokens before which none is of `stop` or an end token of the engine.
         priority: a smaller number runs earlier.
         stream: progress() has its tokens as they come.
 
