@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace mkrt {
@@ -127,10 +126,9 @@ Sampled sample(std::span<const float> logits, const MkSampling& s, const LogitCh
 Sampled score(std::span<const float> logits, int32_t id, uint32_t top) {
   Sampled sampled{.id = id, .top = {}};
   add_logprobs(logits, top, sampled);
-  // std::fmax() takes any other value before one that is not a number.
-  float greatest = logits[0];
-  for (const float logit : logits) greatest = std::fmax(greatest, logit);
-  if (!std::isfinite(greatest)) sampled.logprob = std::numeric_limits<float>::quiet_NaN();
+  float greatest = plain_logit(logits[0]);
+  for (const float logit : logits) greatest = std::max(greatest, plain_logit(logit));
+  if (!is_finite_greatest(greatest)) sampled.logprob = std::numeric_limits<float>::quiet_NaN();
   return sampled;
 }
 

@@ -94,9 +94,6 @@ Result<std::string> token_text(const nlohmann::json& value, const std::string& p
   return content.get<std::string>();
 }
 
-constexpr const char* kStandardTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                           "pad_token", "cls_token", "mask_token"};
-
 bool is_standard(const std::string& key) {
   return std::find(std::begin(kStandardTokens), std::end(kStandardTokens), key) != std::end(kStandardTokens);
 }

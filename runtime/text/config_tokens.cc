@@ -9,6 +9,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
+#include "runtime/text/default_tokens.h"
 
 namespace mkrt {
 namespace {
@@ -17,8 +18,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxConfigBytes = size_t{64} << 20;
-constexpr const char* kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                  "pad_token", "cls_token", "mask_token"};
 
 Result<ordered_json> read_optional_object(const std::string& path) {
   if (is_absent(path)) return ordered_json::object();
@@ -134,7 +133,8 @@ void add_unnamed(const ordered_json* extra, AddedList& added) {
 }
 
 bool names_token(const std::string& key, const ordered_json& value) {
-  if (!key.ends_with("_token") || std::ranges::find(kNames, key) != std::end(kNames)) return false;
+  if (!key.ends_with("_token") || std::ranges::find(kStandardTokens, key) != std::end(kStandardTokens))
+    return false;
   const ordered_json* type = member(value, "__type");
   return value.is_string() || (type && *type == "AddedToken");
 }
@@ -144,7 +144,7 @@ struct SpecialFiles {
   ordered_json config, map = ordered_json::object();
 
   void add_to(AddedList& added) const {
-    for (const char* name : kNames)
+    for (const char* name : kStandardTokens)
       if (const ordered_json* value = member(map, name) ? member(map, name) : member(config, name))
         added.add_special(*value);
     for (const ordered_json* file : {&config, &map})

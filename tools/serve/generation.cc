@@ -46,14 +46,14 @@ void Generation::take(size_t index, TokenEvent event) {
   Choice& choice = choices_[index];
   if (event.finish) ++ended_choices_;
   // A choice that a stop string has ended takes nothing more from the engine, errors included.
-  if (over() || !choice.finish_reason.is_null()) return;
+  if (over() || has_whole(index)) return;
   add_tokens(choice, event);
   const bool matched = choice.text.matched() != nullptr;
   if (!matched && event.finish == mkrt::FinishReason::kError)
     return fail({.status = 500, .message = event.error, .type = "device_error"});
   if (matched || event.finish) end_choice(choice, event);
   if (matched && !event.finish && !std::exchange(choice.cancelled, true)) cancel_(index);
-  const bool shown = !choice.held.empty() || !choice.samples.empty() || !choice.finish_reason.is_null();
+  const bool shown = !choice.held.empty() || !choice.samples.empty() || has_whole(index);
   if (shown && std::find(pending_.begin(), pending_.end(), index) == pending_.end())
     pending_.push_back(index);
   advance();
