@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void end_without_memory() {
   constexpr std::string_view kMessage = "mkc: error: out of memory\n";
-  mkrt::remove_temporaries();
+  mkrt::remove_temporaries_at_end();
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
   _exit(1);
 }

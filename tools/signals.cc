@@ -22,7 +22,7 @@ void say(const char* text) {
 // Ends the process when it reads behind the end of a mapped file, which another process has shortened.
 void end_by_fault(int signal, siginfo_t* info, void*) {
   if (info->si_code != BUS_ADRERR) return end_by_signal(signal);
-  mkrt::remove_temporaries();
+  mkrt::remove_temporaries_at_end();
   say(g_program);
   say(": error: a file was shortened while ");
   say(g_program);
@@ -46,7 +46,7 @@ void handle_signals(const char* program) {
 
 void end_by_signal(int signal) {
   const int error = errno;
-  mkrt::remove_temporaries();
+  mkrt::remove_temporaries_at_end();
   std::signal(signal, SIG_DFL);
   std::raise(signal);  // it is blocked until this handler returns
   errno = error;

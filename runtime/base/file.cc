@@ -165,7 +165,7 @@ struct FileWriter::File {
   Temporary noted;
   bool renamed = false;
 
-  explicit File(const std::string& beside)
+  explicit File(const std::string& beside, const MakingTemporary& = MakingTemporary())
       : path(temporary_beside(beside)), descriptor(mkostemp(path.data(), O_CLOEXEC)), noted(path) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;

@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -22,10 +24,15 @@ struct Slot {
   char path[4096];
 };
 std::array<Slot, 64> slots;
-static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 // The removal of a folder is tried more than once: other threads may add a file while a handler empties it.
 constexpr int kTries = 16;
+
+std::atomic<int> making_count = 0;
+std::atomic<bool> ending = false;
+// The end of the process waits this long for threads that make paths: one of them may have failed inside.
+constexpr int kMakingMilliseconds = 1000;
 
 // Removes a folder's files by system calls alone, because opendir() allocates.
 void remove_files(const char* folder) {
@@ -63,6 +70,21 @@ std::string make_folder(std::string& fault) {
 
 }  // namespace
 
+MakingTemporary::MakingTemporary() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
+  ++making_count;
+  if (!ending) return;
+  --making_count;
+  while (true) poll(nullptr, 0, -1);
+}
+
+MakingTemporary::~MakingTemporary() {
+  --making_count;
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
 Temporary::Temporary(const std::string& path) : slot_(-1) {
   if (path.size() >= sizeof(Slot::path)) return;
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -79,7 +101,7 @@ Temporary::~Temporary() {
   if (slot_ >= 0) slots[static_cast<size_t>(slot_)].state = kFree;
 }
 
-TemporaryFolder::TemporaryFolder() : path(make_folder(fault_)), noted_(path) {}
+TemporaryFolder::TemporaryFolder(const MakingTemporary&) : path(make_folder(fault_)), noted_(path) {}
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
@@ -89,6 +111,12 @@ TemporaryFolder::~TemporaryFolder() {
 void remove_temporaries() {
   for (size_t i = slots.size(); i-- > 0;)
     if (slots[i].state == kNoted) remove(slots[i].path);
+}
+
+void remove_temporaries_at_end() {
+  ending = true;
+  for (int waited = 0; making_count != 0 && waited < kMakingMilliseconds; ++waited) poll(nullptr, 0, 1);
+  remove_temporaries();
 }
 
 }  // namespace mkrt

@@ -206,6 +206,7 @@ Result<OutputFolder> OutputFolder::create(const std::string& path) {
     return folder_fault(given, fault);
   std::string folder =
       inside ? fmt::format("{}/{}{}", to, kOwn, std::string(kRandom, 'X')) : mkrt::temporary_beside(to);
+  const mkrt::MakingTemporary making;
   // mkdtemp() finds a free name. mkdir() gives the folder the permissions that the process's mask leaves.
   if (mkdtemp(folder.data()) == nullptr || rmdir(folder.c_str()) != 0 || mkdir(folder.c_str(), 0777) != 0)
     return folder_fault(given,

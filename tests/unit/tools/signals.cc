@@ -3,10 +3,14 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
+#include <vector>
 
 #include "runtime/base/file.h"
 #include "runtime/base/temporaries.h"
@@ -50,6 +54,30 @@ TEST_CASE("a signal removes temporary files, and one that the caller ignores sta
   };
   CHECK(test::run_apart(raise_both, 10).text == "signal 15");
   CHECK(!std::filesystem::exists(left));
+}
+
+TEST_CASE("a signal leaves no temporary folder of threads that make them meanwhile") {
+  const mkrt::test::TempDir dir;
+  const auto make_until_signal = [&]() -> std::string {
+    setenv("TMPDIR", dir.path.c_str(), 1);
+    handle_signals("mkc");
+    std::atomic<int> made = 0;
+    const auto make = [&] {
+      while (true) {
+        const mkrt::TemporaryFolder folder;
+        made += !folder.path.empty();
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) threads.emplace_back(make);
+    while (made < 100) std::this_thread::yield();
+    std::raise(SIGTERM);
+    return "goes on";
+  };
+  for (int i = 0; i < 20; ++i) {
+    CHECK(test::run_apart(make_until_signal, 10).text == "signal 15");
+    CHECK(std::filesystem::is_empty(dir.path));
+  }
 }
 
 }  // namespace
