@@ -9,8 +9,8 @@ namespace mkc::attack {
 namespace {
 
 using reference::Rounding;
+using reference::Rows;
 using reference::Type;
-using Rows = std::vector<std::vector<double>>;
 
 // A row may be three times as far from float64 as an honest engine's worst row. The order of f32 sums may add
 // kOrder.

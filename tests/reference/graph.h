@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "ir/ops.h"
+#include "tests/reference/model.h"
 
 namespace reference {
-
-using Rows = std::vector<std::vector<double>>;
 
 // Returns the graph's tensors [tokens][columns] by name, after a causal pass over the tokens in which all
 // rows are wanted. `weights` are row-major, by the checkpoint's names. Requires a graph without experts and

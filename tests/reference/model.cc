@@ -1,6 +1,7 @@
 #include "tests/reference/model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -36,16 +37,21 @@ Vector rounded_to_fp8(Vector v) {
   return v;
 }
 
-// Returns the product of two vectors. Several sums go side by side, as each addition waits for the one
-// before.
-double dot(const double* a, const double* b, size_t count) {
+// Returns the products of a vector with N others. Several sums of each go side by side, as each addition
+// waits for the one before.
+template <size_t N>
+std::array<double, N> dots(const double* w, const std::array<const double*, N>& xs, size_t count) {
   constexpr size_t kBeside = 8;
-  double sums[kBeside] = {}, rest = 0;
+  double sums[N][kBeside] = {};
+  std::array<double, N> out{};
   size_t i = 0;
   for (; i + kBeside <= count; i += kBeside)
-    for (size_t r = 0; r < kBeside; ++r) sums[r] += a[i + r] * b[i + r];
-  for (; i < count; ++i) rest += a[i] * b[i];
-  return std::accumulate(sums, sums + kBeside, rest);
+    for (size_t x = 0; x < N; ++x)
+      for (size_t r = 0; r < kBeside; ++r) sums[x][r] += w[i + r] * xs[x][i + r];
+  for (; i < count; ++i)
+    for (size_t x = 0; x < N; ++x) out[x] += w[i] * xs[x][i];
+  for (size_t x = 0; x < N; ++x) out[x] = std::accumulate(sums[x], sums[x] + kBeside, out[x]);
+  return out;
 }
 
 // Adds factor times x to y.
@@ -53,23 +59,42 @@ void add_scaled(double* y, double factor, const double* x, size_t count) {
   for (size_t i = 0; i < count; ++i) y[i] += factor * x[i];
 }
 
-// Returns the products of a matrix's rows with x.
-Vector products(const Vector& w, const Vector& x) {
-  Vector y(w.size() / x.size());
-  for (size_t n = 0; n < y.size(); ++n) y[n] = dot(&w[n * x.size()], x.data(), x.size());
-  return y;
+// Stores the products of a matrix with N vectors.
+template <size_t N>
+void multiply(const Vector& w, const Vector* xs, Vector* ys) {
+  const size_t columns = xs->size();
+  std::array<const double*, N> data;
+  for (size_t x = 0; x < N; ++x) data[x] = xs[x].data();
+  for (size_t n = 0; n < ys->size(); ++n) {
+    const auto out = dots<N>(&w[n * columns], data, columns);
+    for (size_t x = 0; x < N; ++x) ys[x][n] = out[x];
+  }
 }
 
-// Returns y = W x + b, with x and y rounded.
-Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding rounding) {
+// Returns the products of a matrix with vectors, four at a time: the matrix may be greater than a cache.
+Rows products(const Vector& w, const Rows& xs) {
+  Rows ys(xs.size(), Vector(w.size() / xs.front().size()));
+  size_t x = 0;
+  for (; x + 4 <= xs.size(); x += 4) multiply<4>(w, &xs[x], &ys[x]);
+  for (; x < xs.size(); ++x) multiply<1>(w, &xs[x], &ys[x]);
+  return ys;
+}
+
+// Returns W x + b of vectors x, with inputs and outputs rounded.
+Rows linear(const Model& m, const std::string& name, Rows xs, Rounding rounding) {
   const Vector& w = m.weights.at(name + ".weight");
   const auto bias = m.weights.find(name + ".bias");
-  Vector in = rounded(x, rounding);
-  if (rounding == Rounding::kFp8 && m.scales.contains(name + ".weight")) in = rounded_to_fp8(std::move(in));
-  Vector y = products(w, in);
-  if (bias != m.weights.end())
-    for (size_t n = 0; n < y.size(); ++n) y[n] += bias->second[n];
-  return rounded(std::move(y), rounding);
+  for (Vector& x : xs) {
+    x = rounded(std::move(x), rounding);
+    if (rounding == Rounding::kFp8 && m.scales.contains(name + ".weight")) x = rounded_to_fp8(std::move(x));
+  }
+  Rows ys = products(w, xs);
+  for (Vector& y : ys) {
+    if (bias != m.weights.end())
+      for (size_t n = 0; n < y.size(); ++n) y[n] += bias->second[n];
+    y = rounded(std::move(y), rounding);
+  }
+  return ys;
 }
 
 // Computes RMSNorm (Zhang and Sennrich 2019): x / sqrt(mean(x^2) + eps) * w.
@@ -78,6 +103,16 @@ void rms_norm(double* x, size_t count, const Vector& w, double eps) {
   for (size_t i = 0; i < count; ++i) squares += x[i] * x[i];
   const double scale = 1 / std::sqrt(squares / static_cast<double>(count) + eps);
   for (size_t i = 0; i < count; ++i) x[i] *= scale * w[i];
+}
+
+Rows rms_normed(Rows xs, const Vector& w, double eps) {
+  for (Vector& x : xs) rms_norm(x.data(), x.size(), w, eps);
+  return xs;
+}
+
+void add(Rows& xs, const Rows& ys) {
+  for (size_t x = 0; x < xs.size(); ++x)
+    for (size_t i = 0; i < xs[x].size(); ++i) xs[x][i] += ys[x][i];
 }
 
 constexpr double kYarnFactor = 4, kYarnOriginal = 32;
@@ -154,24 +189,25 @@ void keep_e4m3(Vector& x, const Vector& scales, int head_dim) {
 // 2023) and see a window of positions (Jiang et al. 2023). A head's sink, if any, is a score without a value
 // (Xiao et al. 2023; gpt-oss 2025).
 // Weights are rounded before they are added up.
-Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<Vector>& keys,
-              const std::vector<Vector>& values, const Vector* sinks, Rounding rounding) {
+Vector attend(const Shape& s, size_t window, size_t position, const Vector& q, const Rows& keys,
+              const Rows& values, const Vector* sinks, Rounding rounding) {
   Vector out(q.size());
   const auto size = static_cast<size_t>(s.head_dim);
   for (size_t h = 0; h < static_cast<size_t>(s.heads); ++h) {
     const size_t from = h / static_cast<size_t>(s.heads / s.kv_heads) * size;
-    Vector weight(keys.size());
+    const size_t end = position + 1, first = window == 0 || end <= window ? 0 : end - window;
+    Vector weight(end);
     const double sink = sinks ? (*sinks)[h] : -INFINITY;
     double greatest = sink, total = 0;
-    const size_t first = window == 0 || keys.size() <= window ? 0 : keys.size() - window;
-    for (size_t p = first; p < keys.size(); ++p) {
-      weight[p] = dot(&q[h * size], &keys[p][from], size) / std::sqrt(static_cast<double>(s.head_dim));
+    for (size_t p = first; p < end; ++p) {
+      weight[p] =
+          dots<1>(&q[h * size], {&keys[p][from]}, size)[0] / std::sqrt(static_cast<double>(s.head_dim));
       greatest = std::max(greatest, weight[p]);
     }
     if (sinks) total = std::exp(sink - greatest);
-    for (size_t p = first; p < keys.size(); ++p)
+    for (size_t p = first; p < end; ++p)
       total += weight[p] = round_to(std::exp(weight[p] - greatest), rounding);
-    for (size_t p = first; p < keys.size(); ++p)
+    for (size_t p = first; p < end; ++p)
       add_scaled(&out[h * size], weight[p] / total, &values[p][from], size);
   }
   return out;
@@ -185,13 +221,15 @@ double activation(const std::string& act, double v) {
   return v / (1 + std::exp(-v));
 }
 
-// Returns down(act(gate(x)) * up(x)) (Shazeer 2020), by the names of the three weights.
-Vector feed_forward(const Model& m, const std::string& gate_name, const std::string& up_name,
-                    const std::string& down_name, const Vector& x, Rounding rounding) {
-  Vector gate = linear(m, gate_name, x, rounding);
-  const Vector up = linear(m, up_name, x, rounding);
-  for (size_t i = 0; i < gate.size(); ++i) gate[i] = activation(m.shape.act, gate[i]) * up[i];
-  return linear(m, down_name, gate, rounding);
+// Returns down(act(gate(x)) * up(x)) of vectors x (Shazeer 2020), by the names of the three weights.
+Rows feed_forward(const Model& m, const std::string& gate_name, const std::string& up_name,
+                  const std::string& down_name, const Rows& xs, Rounding rounding) {
+  Rows gates = linear(m, gate_name, xs, rounding);
+  const Rows ups = linear(m, up_name, xs, rounding);
+  for (size_t x = 0; x < xs.size(); ++x)
+    for (size_t i = 0; i < gates[x].size(); ++i)
+      gates[x][i] = activation(m.shape.act, gates[x][i]) * ups[x][i];
+  return linear(m, down_name, std::move(gates), rounding);
 }
 
 // Chooses the top_k experts of a softmax over all. Mixtral's softmax over the chosen experts equals weights
@@ -257,10 +295,10 @@ Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const
   for (size_t i = 0; i < routing.experts.size(); ++i) {
     const std::string expert =
         at + (mixtral ? "block_sparse_moe" : "mlp") + ".experts." + std::to_string(routing.experts[i]) + ".";
-    const Vector y = mixtral ? feed_forward(m, expert + "w1", expert + "w3", expert + "w2", x, rounding)
-                             : feed_forward(m, expert + "gate_proj", expert + "up_proj", expert + "down_proj",
-                                            x, rounding);
-    add_scaled(out.data(), routing.routing_weights[i], y.data(), out.size());
+    const Rows y = mixtral ? feed_forward(m, expert + "w1", expert + "w3", expert + "w2", {x}, rounding)
+                           : feed_forward(m, expert + "gate_proj", expert + "up_proj", expert + "down_proj",
+                                          {x}, rounding);
+    add_scaled(out.data(), routing.routing_weights[i], y.front().data(), out.size());
   }
   return out;
 }
@@ -277,14 +315,13 @@ bool has_experts(const Shape& s, int layer) {
          std::find(s.dense_layers.begin(), s.dense_layers.end(), layer) == s.dense_layers.end();
 }
 
-std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, Rounding rounding,
-                              std::vector<std::vector<Routing>>* routings, Rounding cache) {
+Rows logits_of(const Model& m, const std::vector<int32_t>& ids, Rounding rounding,
+               std::vector<std::vector<Routing>>* routings, Rounding cache) {
   const Shape& s = m.shape;
   if (routings) routings->assign(ids.size(), {});
-  const auto hidden = static_cast<size_t>(s.hidden);
   const Vector frequency = frequencies(s);
   const Vector& embeddings = m.weights.at("model.embed_tokens.weight");
-  std::vector<Vector> xs;
+  Rows xs;
   for (const int32_t id : ids)
     xs.emplace_back(embeddings.begin() + id * s.hidden, embeddings.begin() + (id + 1) * s.hidden);
   for (int layer = 0; layer < s.layers; ++layer) {
@@ -292,48 +329,43 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
     const bool gpt_oss = s.family == "gpt_oss";
     const auto window = static_cast<size_t>(is_windowed(s, layer) ? s.window : 0);
     const Vector* sinks = gpt_oss ? &m.weights.at(at + "self_attn.sinks") : nullptr;
-    std::vector<Vector> keys, values;
+    const Rows normed = rms_normed(xs, m.weights.at(at + "input_layernorm.weight"), s.eps);
+    Rows queries = linear(m, at + "self_attn.q_proj", normed, rounding);
+    Rows keys = linear(m, at + "self_attn.k_proj", normed, rounding);
+    Rows values = linear(m, at + "self_attn.v_proj", normed, rounding);
+    Rows mixed;
     for (size_t p = 0; p < ids.size(); ++p) {
-      Vector h = xs[p];
-      rms_norm(h.data(), hidden, m.weights.at(at + "input_layernorm.weight"), s.eps);
-      Vector q = linear(m, at + "self_attn.q_proj", h, rounding);
-      keys.push_back(linear(m, at + "self_attn.k_proj", h, rounding));
-      values.push_back(linear(m, at + "self_attn.v_proj", h, rounding));
-      prepare_heads(m, q, at + "self_attn.q_norm.weight", frequency, p);
-      prepare_heads(m, keys.back(), at + "self_attn.k_norm.weight", frequency, p);
+      prepare_heads(m, queries[p], at + "self_attn.q_norm.weight", frequency, p);
+      prepare_heads(m, keys[p], at + "self_attn.k_norm.weight", frequency, p);
       if (s.e4m3_cache) {
-        keep_e4m3(keys.back(), m.weights.at(at + "self_attn.k_scale"), s.head_dim);
-        keep_e4m3(values.back(), m.weights.at(at + "self_attn.v_scale"), s.head_dim);
+        keep_e4m3(keys[p], m.weights.at(at + "self_attn.k_scale"), s.head_dim);
+        keep_e4m3(values[p], m.weights.at(at + "self_attn.v_scale"), s.head_dim);
       }
-      keys.back() = rounded(std::move(keys.back()), cache);
-      values.back() = rounded(std::move(values.back()), cache);
-      const Vector mixed =
-          linear(m, at + "self_attn.o_proj",
-                 attend(s, window, rounded(std::move(q), cache), keys, values, sinks, cache), rounding);
-      for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
+      keys[p] = rounded(std::move(keys[p]), cache);
+      values[p] = rounded(std::move(values[p]), cache);
+      mixed.push_back(
+          attend(s, window, p, rounded(std::move(queries[p]), cache), keys, values, sinks, cache));
     }
+    add(xs, linear(m, at + "self_attn.o_proj", std::move(mixed), rounding));
     const bool mixtral = s.family == "mixtral";
-    for (size_t p = 0; p < ids.size(); ++p) {
-      Vector h = xs[p], y;
-      rms_norm(h.data(), hidden, m.weights.at(at + "post_attention_layernorm.weight"), s.eps);
-      if (has_experts(s, layer)) {
-        const std::string router = gpt_oss ? "mlp.router" : mixtral ? "block_sparse_moe.gate" : "mlp.gate";
-        const Vector gate = linear(m, at + router, h, rounding);
-        const Routing routing = route(s, gate);
-        y = mix_experts(m, at, h, routing, rounding);
+    const Rows inner = rms_normed(xs, m.weights.at(at + "post_attention_layernorm.weight"), s.eps);
+    if (has_experts(s, layer)) {
+      const std::string router = gpt_oss ? "mlp.router" : mixtral ? "block_sparse_moe.gate" : "mlp.gate";
+      const Rows gates = linear(m, at + router, inner, rounding);
+      Rows outputs;
+      for (size_t p = 0; p < ids.size(); ++p) {
+        const Routing routing = route(s, gates[p]);
+        outputs.push_back(mix_experts(m, at, inner[p], routing, rounding));
         if (routings) (*routings)[p].push_back(routing);
-      } else {
-        y = feed_forward(m, at + "mlp.gate_proj", at + "mlp.up_proj", at + "mlp.down_proj", h, rounding);
       }
-      for (size_t i = 0; i < hidden; ++i) xs[p][i] += y[i];
+      add(xs, outputs);
+    } else {
+      add(xs,
+          feed_forward(m, at + "mlp.gate_proj", at + "mlp.up_proj", at + "mlp.down_proj", inner, rounding));
     }
   }
-  std::vector<Vector> logits;
-  for (Vector& x : xs) {
-    rms_norm(x.data(), hidden, m.weights.at("model.norm.weight"), s.eps);
-    logits.push_back(linear(m, s.tied ? "model.embed_tokens" : "lm_head", x, rounding));
-  }
-  return logits;
+  return linear(m, s.tied ? "model.embed_tokens" : "lm_head",
+                rms_normed(std::move(xs), m.weights.at("model.norm.weight"), s.eps), rounding);
 }
 
 }  // namespace reference

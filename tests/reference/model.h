@@ -11,6 +11,8 @@
 
 namespace reference {
 
+using Rows = std::vector<std::vector<double>>;
+
 enum class Type { kF32, kF16, kBf16 };
 const char* type_name(Type t);  // name in config.json: "float32", "float16" or "bfloat16"
 
@@ -86,9 +88,7 @@ struct Routing {
 // Returns logits [ids.size()][vocab] of a causal pass over the ids. `routings` gets the choices of each
 // token's routers, as [ids.size()][layer that has experts]. `cache` is how attention rounds keys, values,
 // queries and weights.
-std::vector<std::vector<double>> logits_of(const Model& model, const std::vector<int32_t>& ids,
-                                           Rounding rounding = Rounding::kNone,
-                                           std::vector<std::vector<Routing>>* routings = nullptr,
-                                           Rounding cache = Rounding::kNone);
+Rows logits_of(const Model& model, const std::vector<int32_t>& ids, Rounding rounding = Rounding::kNone,
+               std::vector<std::vector<Routing>>* routings = nullptr, Rounding cache = Rounding::kNone);
 
 }  // namespace reference
