@@ -12,6 +12,7 @@ namespace mkc {
 namespace {
 
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
+constexpr int kReadsAtOnce = 16;  // reads of a call that does not wait
 
 }  // namespace
 
@@ -38,16 +39,23 @@ mkrt::Error LineReader::failure(const char* what) {
   return {fmt::format("{}: error: {}: {}", name_, what, std::strerror(errno))};
 }
 
+mkrt::Error LineReader::too_long() const {
+  return {fmt::format("{}:{}: error: found a line of more than {} bytes, expected a shorter one", name_,
+                      number_, kMaxLineBytes)};
+}
+
 mkrt::Result<std::optional<std::string>> LineReader::next(bool wait, int wake) {
-  for (;;) {
+  for (int reads = 0;; ++reads) {
     if (skips_) skip_rest_of_line();
-    if (std::optional<std::string> line = take_line(); line || closed_) return line;
+    std::optional<std::string> line = take_line();
+    if (line && line->size() > kMaxLineBytes) return too_long();
+    if (line || closed_) return line;
     if (text_.size() > kMaxLineBytes) {
       skips_ = true;
-      return mkrt::Error{
-          fmt::format("{}:{}: error: found a line of more than {} bytes, expected a shorter one", name_,
-                      ++number_, kMaxLineBytes)};
+      ++number_;
+      return too_long();
     }
+    if (!wait && reads == kReadsAtOnce) return std::optional<std::string>();
     std::array<pollfd, 2> ready{{{descriptor_, POLLIN, 0}, {wake, POLLIN, 0}}};
     const int count = poll(ready.data(), ready.size(), wait ? -1 : 0);
     if (count < 0 && errno != EINTR) return failure("cannot wait for it");

@@ -14,7 +14,8 @@ class LineReader {
   LineReader(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
 
   // Takes the next line, without its line feed. Waits for one until `wake` can be read if `wait` is set.
-  // Returns nothing where no line is complete, and at the end. Errors: a line of more than 64 MiB, behind
+  // Returns nothing where no line is complete, and at the end. A call that does not wait reads 1 MiB at most.
+  // Errors: a line of more than 64 MiB, behind
   // which the next call goes on; a read that fails, which failed() tells.
   mkrt::Result<std::optional<std::string>> next(bool wait, int wake = -1);
 
@@ -29,6 +30,7 @@ class LineReader {
   std::optional<std::string> take_line();
   void skip_rest_of_line();
   mkrt::Error failure(const char* what);
+  mkrt::Error too_long() const;
 
   int descriptor_;
   std::string name_, text_;  // text_: what was read and not taken

@@ -72,15 +72,10 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
   Result<mkrt::Engine> engine = mkrt::Engine::open(device, std::move(options));
   if (!engine.ok()) return engine.error();
-  const mkrt::BatchLimits& l = model.limits = device.limits();
+  model.limits = device.limits();
   model.end_ids = device.ready().end_ids;
   model.device = device.ready().device;
   if (device.ready().traced) model.read_trace = [&device] { return device.read_trace(); };
-  print_err(
-      "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
-      "{}\n",
-      model.name, device.ready().device, l.max_requests, l.max_tokens, model.positions(), l.pages,
-      l.page_size);
   serve_engine(running, std::move(model), engine.value());
   return {};
 }

@@ -29,11 +29,22 @@ mkrt::Status run_engine(const std::function<mkrt::Status()>& engine) {
   }
 }
 
+std::string ready_line(const ServedModel& model) {
+  const mkrt::BatchLimits& l = model.limits;
+  return fmt::format(
+      "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
+      "{}\n",
+      model.name, model.device, l.max_requests, l.max_tokens, model.positions(), l.pages, l.page_size);
+}
+
 }  // namespace
 
 void serve_engine(const RunningService& running, ServedModel model, mkrt::Engine& engine) {
   const auto shared = std::make_shared<const ServedModel>(std::move(model));
-  running.server.post([&service = running.service, shared] { service.begin(shared); });
+  running.server.post([&service = running.service, shared] {
+    service.begin(shared);
+    std::fputs(ready_line(*shared).c_str(), stderr);
+  });
   running.loop.run(engine, [&running](StepReport report) {
     running.server.post([&service = running.service, report = std::move(report)]() mutable {
       service.take(std::move(report));

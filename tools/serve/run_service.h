@@ -12,7 +12,8 @@ struct RunningService {
   Service& service;
 };
 
-// Starts to answer for a model, and runs its engine until the loop is stopped. Called on the engine's thread.
+// Starts to answer for a model, says so, and runs its engine until the loop is stopped. Called on the
+// engine's thread.
 void serve_engine(const RunningService& running, ServedModel model, mkrt::Engine& engine);
 
 // Serves until a signal. `engine` runs on a thread of its own: it loads the model and calls serve_engine().

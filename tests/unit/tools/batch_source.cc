@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/unit/engine/fake_model.h"
+#include "tests/unit/temp_dir.h"
 #include "tools/batch_file.h"
 
 namespace mkc {
@@ -93,6 +94,31 @@ TEST_CASE("a wait for a line ends when the other descriptor can be read") {
   REQUIRE(read(wake[0], &byte, 1) == 1);
   CHECK(lines.next(true, wake[0]).value() == "a");
   for (const int end : {ends[0], ends[1], wake[0], wake[1]}) close(end);
+}
+
+TEST_CASE(
+    "a line has 64 MiB at most, to the byte, and one without an end holds up nobody who does not wait") {
+  constexpr size_t kLimit = size_t{64} << 20;
+  const mkrt::test::TempDir dir;
+  const std::string path =
+      dir.write("lines", std::string(kLimit + 1, 'x') + "\n" + std::string(kLimit, 'y') + "\n");
+  const int lines_of_file = open(path.c_str(), O_RDONLY), zeros = open("/dev/zero", O_RDONLY);
+  LineReader lines(lines_of_file, "pipe");
+  CHECK(lines.next(true).error().message ==
+        "pipe:1: error: found a line of more than 67108864 bytes, expected a shorter one");
+  CHECK(lines.next(true).value() == std::string(kLimit, 'y'));
+  CHECK(lines.number() == 2);
+  LineReader endless(zeros, "zeros");
+  int errors = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto line = endless.next(false);
+    if (!line.ok())
+      ++errors;
+    else
+      CHECK_FALSE(line.value());
+  }
+  CHECK(errors == 1);
+  for (const int descriptor : {lines_of_file, zeros}) close(descriptor);
 }
 
 constexpr mkrt::BatchLimits kPipeLimits = {
