@@ -75,7 +75,8 @@ Result<const Driver*> load_driver() {
     find(driver.device_name, "cuDeviceGetName");
     find(driver.device_attribute, "cuDeviceGetAttribute");
     find(driver.device_memory, "cuDeviceTotalMem_v2");
-    look(driver.device_uuid, "cuDeviceGetUuid");
+    // The older function gives every MIG slice the identifier of its GPU.
+    if (!look(driver.device_uuid, "cuDeviceGetUuid_v2")) look(driver.device_uuid, "cuDeviceGetUuid");
     look(driver.driver_version, "cuDriverGetVersion");
     look(driver.memory_info, "cuMemGetInfo_v2");
     find(driver.context_retain, "cuDevicePrimaryCtxRetain");

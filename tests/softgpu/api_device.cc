@@ -150,7 +150,7 @@ SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = at == values.end() ? 0 : static_cast<int>(at->second);
   return kSuccess;
 }
-SOFTGPU_API cuDeviceGetUuid(unsigned char* uuid, int) {
+SOFTGPU_API cuDeviceGetUuid_v2(unsigned char* uuid, int) {
   if (const int error = uninitialised()) return error;
   const Settings& s = driver().settings;
   std::memcpy(uuid, "software GPU   ", 16);
