@@ -203,6 +203,9 @@ class CudaDevice final : public Device {
       if (Status s = check(driver_.device_attribute(value, attribute, device_), "cuDeviceGetAttribute");
           !s.ok())
         return s;
+    int version = 0;
+    may_overlap_ = major_ >= 9 && driver_.driver_version && driver_.driver_version(&version) == 0 &&
+                   version >= kCapturesOverlap;
     if (Status s = check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain"); !s.ok())
       return s;
     return check(driver_.context_set(context_), "cuCtxSetCurrent");
@@ -276,7 +279,7 @@ class CudaDevice final : public Device {
     for (const GridLaunch& launch : launches_) {
       uint32_t grid = launch.grid;
       void* arguments[] = {&session, &step, &grid};
-      const unsigned attributes = may_overlap_ && major_ >= 9 && &launch != &launches_.front() ? 1 : 0;
+      const unsigned attributes = may_overlap_ && &launch != &launches_.front() ? 1 : 0;
       const LaunchConfig config{loaded_.workers,      1,      1,        loaded_.threads, 1, 1,
                                 loaded_.shared_bytes, stream, &overlap, attributes};
       if (Status s = check(driver_.launch(&config, launch.function, arguments, nullptr),
@@ -291,14 +294,8 @@ class CudaDevice final : public Device {
   // graph serves every step.
   Status launch_graph(uint64_t session, uint64_t step, Handle stream) {
     Handle& executable = graphs_[{session, step}];
-    if (!executable) {
-      Status captured = capture(session, step, executable);
-      if (!captured.ok() && may_overlap_) {  // drivers before 12.3 do not capture launches that may overlap
-        may_overlap_ = false;
-        captured = capture(session, step, executable);
-      }
-      if (!captured.ok()) return captured;
-    }
+    if (!executable)
+      if (Status captured = capture(session, step, executable); !captured.ok()) return captured;
     return check(driver_.graph_launch(executable, stream), "launching the graph");
   }
 
@@ -336,7 +333,7 @@ class CudaDevice final : public Device {
     Handle function;
     uint32_t grid;
   };
-  bool may_overlap_ = true;                                 // a kernel may begin while the one before it runs
+  bool may_overlap_ = false;                                // a kernel may begin while the one before it runs
   std::vector<GridLaunch> launches_;                        // empty: mk_kernel runs the step
   std::map<std::pair<uint64_t, uint64_t>, Handle> graphs_;  // by the addresses of session and step
   Manifest loaded_;                                         // 0 workers: nothing is loaded
