@@ -112,6 +112,9 @@ class Doctor(OnDevice):
         self.assertEqual(set(found["measured"]["seen"]), {"notify_ns", "stream_bytes_per_ns", "cold_burst"})
         self.assertIn("compute mode is exclusive", self.good("doctor", "--no-checks", SOFTGPU_SAYS=says).stdout)
 
+    def test_a_name_that_no_check_has_is_an_error(self):
+        self.refused("--only: error: found primitve, which is part of no check's name", "doctor", "--only", "primitve")
+
     def test_fewer_checks_where_a_device_has_less(self):
         done, found = self.doctor("--only", "primitive", SOFTGPU_CC="80")
         self.assertEqual((done.returncode, self.failed(found)), (0, []), done.stdout + done.stderr)

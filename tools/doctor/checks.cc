@@ -244,6 +244,14 @@ ordered_json measured_json(const Measurement& m) {
 
 }  // namespace
 
+bool has_check(const std::string& part) {
+  CheckOptions options;
+  options.only = {part};
+  return std::ranges::any_of(targets(), [&](const Target& t) {
+    return !is_processor(t) && !list_checks(t.engines, options).empty();
+  });
+}
+
 std::string check_limits() {
   return fmt::format(
       "opening the GPU may take {} s, a primitive {} s, and measuring {} s, while kernels of bodies are "

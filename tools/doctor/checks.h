@@ -40,6 +40,9 @@ struct CheckReport {
   double probe_seconds = 0;       // of compiling the module of all primitives, on one thread
 };
 
+// Tells whether some check of some target has a name with this part.
+bool has_check(const std::string& part);
+
 // Returns how long the parts of a check may take, for people who wait for it.
 std::string check_limits();
 

@@ -88,6 +88,12 @@ void look_at_gpu(GpuFindings& f, const DoctorArguments& a, const std::string& as
 }
 
 Result<Findings> look(const DoctorArguments& a) {
+  for (const std::string& part : a.checks.only)
+    if (!has_check(part))
+      return Error{
+          fmt::format("--only: error: found {}, which is part of no check's name, expected primitive, body, "
+                      "measure, or a part of a name that mkc doctor prints",
+                      part)};
   Findings f;
   Result<ProcessorFindings> processor = look_at_processor(a.processor);
   if (!processor.ok()) return processor.error();
