@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ir/verify.h"
 #include "runtime/base/file.h"
+#include "scheduler/machine/machine.h"
 #include "scheduler/proof/prove.h"
 #include "tools/commands.h"
 #include "tools/output.h"
@@ -12,6 +14,15 @@ namespace mkc {
 namespace {
 
 constexpr size_t kMaxTextBytes = size_t{256} << 20;
+
+// Holds the ring against the machine that the schedule names, where its description is built in.
+Status check_machine(const Schedule& schedule) {
+  if (std::ranges::count(machine_names(), schedule.machine) == 0) return {};
+  MKC_TRY(machine, load_machine(schedule.machine));
+  if (machine.is_processor() || schedule.ring.stages <= machine.ring_stages) return {};
+  return Error{fmt::format("error: the ring has {} stages, expected at most {}, the stages of machine {}",
+                           schedule.ring.stages, machine.ring_stages, machine.name)};
+}
 
 Status check(const std::string& path, bool json) {
   const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxTextBytes);
@@ -34,6 +45,8 @@ Status check(const std::string& path, bool json) {
   }
   const Result<ProofReport> proof = prove(*schedule);
   if (!proof.ok()) return Error{fmt::format("{}: {}", path, proof.error().message)};
+  if (Status status = check_machine(*schedule); !status.ok())
+    return Error{fmt::format("{}: {}", path, status.error().message)};
   const std::string proved = to_string(proof.value(), *schedule);
   if (json)
     print_out("{}\n",

@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace mkc {
@@ -21,7 +22,10 @@ T parse_flag(const std::string& flag, const std::string& text, T min, T max) {
   T value{};
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (fault == std::errc() && end == text.data() + text.size() && value >= min && value <= max) return value;
-  throw CLI::ValidationError(flag, fmt::format("found {}, expected {} to {}", text, min, max));
+  const bool any =
+      std::is_signed_v<T> && min == std::numeric_limits<T>::min() && max == std::numeric_limits<T>::max();
+  throw CLI::ValidationError(flag, any ? fmt::format("found {}, expected a whole number", text)
+                                       : fmt::format("found {}, expected {} to {}", text, min, max));
 }
 
 // Adds a flag that takes an integer from min to max. `to` is a T or a std::optional<T>.

@@ -40,8 +40,8 @@ Status check_ring(const Context& c) {
   if (c.s.ring.stages > kMaxRing)
     return Error{
         fmt::format("error: the ring has {} stages, expected at most {}", c.s.ring.stages, kMaxRing)};
-  if (c.s.ring.stage_bytes < mkrt::kStageBytes)
-    return Error{fmt::format("error: a stage of the ring has {} bytes, expected at least {}, a tile",
+  if (c.s.ring.stage_bytes != mkrt::kStageBytes)
+    return Error{fmt::format("error: a stage of the ring has {} bytes, expected {}, a tile",
                              c.s.ring.stage_bytes, mkrt::kStageBytes)};
   for (GridId g : c.p.grids.ids()) {
     const TaskGrid& grid = c.p.grids[g];

@@ -289,6 +289,10 @@ class CommandTest(Command):
         self.assertIn("ring: 5", self.mkc("compile", "model.yaml", "--emit", "yaml")[1].decode())
         refuse("other/config.json: error: ", "checkpoint: other\n")
 
+    def test_numbers_of_flags(self):
+        self.refuses("mkc: error: --workers: found abc, expected a whole number", "simulate", FIXTURE, "--workers", "abc")
+        self.refuses("mkc: error: --workers: found 1.5, expected a whole number", "compile", FIXTURE, "--workers", "1.5")
+
     def test_mkir(self):
         (self.dir / "bad.mkir").write_text("mkir ops 1 \"x\"\nnonsense\n")
         self.refuses("bad.mkir:2:1: error: ", "check", "bad.mkir")
@@ -301,6 +305,11 @@ class CommandTest(Command):
         line = next(l for l in text.splitlines() if l.startswith("event @l0.down_ready"))
         (self.dir / "count.mkir").write_text(text.replace(line, line.replace("expect ", "expect 1 + ")))
         self.refuses("count.mkir: ", "check", "count.mkir")
+        # The ring must fit the machine.
+        code, out, _ = self.mkc("compile", FIXTURE, "--emit", "schedule", "--machine", "h100")
+        self.assertEqual(code, 0)
+        (self.dir / "ring.mkir").write_text(re.sub(r"ring stages \d+ ", "ring stages 13 ", out.decode()))
+        self.refuses("ring.mkir: error: the ring has 13 stages, expected at most 12, the stages of machine h100", "check", "ring.mkir")
 
     def test_gpu_that_is_not_there(self):
         code, _, err = self.mkc("run", FIXTURE, "--device", "cuda", "--prompt-ids", "1")

@@ -378,7 +378,7 @@ TEST_CASE("a stream without a ring, or of what the step writes, is refused") {
   CHECK(proof_error(s) == "error: the ring has 0 stages, expected at least 1: so many are held at once");
   s = placed();
   s.ring.stage_bytes = 8192;
-  CHECK(proof_error(s) == "error: a stage of the ring has 8192 bytes, expected at least 16384, a tile");
+  CHECK(proof_error(s) == "error: a stage of the ring has 8192 bytes, expected 16384, a tile");
   s = placed();
   s.program.grids[find_grid(s.program, "l0.q")].reads[0].stream = true;
   CHECK(proof_error(s) == "error: %l0.q[0] streams what %embed[0] writes of %x0 (at T = 1, kv_len = 1)");
