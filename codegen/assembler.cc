@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -90,12 +91,30 @@ Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path) {
   return library ? open_nvjitlink(path) : open_ptxas(path);
 }
 
-Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
+std::string why_not_loaded(const std::string& assembler, uint32_t driver) {
+  const size_t at = assembler.find(' ');  // "ptxas 13.0, V13.0.88 (/usr/bin/ptxas)"
+  const auto release =
+      at == assembler.npos ? 0 : static_cast<uint32_t>(std::strtoul(assembler.c_str() + at + 1, nullptr, 10));
+  if (driver == 0 || driver / 1000 >= release) return "";
+  return fmt::format(
+      "the driver supports CUDA {}.{}, and {} makes cubins of CUDA {}: expected a driver of {}.0 or newer, "
+      "or "
+      "an --assembler of CUDA 12.8 or 12.9",
+      driver / 1000, driver % 1000 / 10, assembler, release, release);
+}
+
+Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag, uint32_t driver) {
   const std::vector<AssemblerCandidate> candidates = search_assemblers(flag).found;
   std::string looked_at;
+  bool newer = false;  // some candidate is newer than the driver
   for (const AssemblerCandidate& c : candidates) {
     Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
-    if (opened.ok()) return opened;
+    if (opened.ok()) {
+      const std::string fault = why_not_loaded(opened.value()->name(), driver);
+      if (fault.empty()) return opened;
+      opened = Error{fault};
+      newer = true;
+    }
     if (!flag.empty() || c.origin == "MKC_ASSEMBLER")
       return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.error().message)};
     // Another assembler would make other code, silently, where a disk is full.
@@ -103,10 +122,13 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
       return Error{fmt::format("{}: error: {}", c.path, opened.error().message)};
     looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, opened.error().message);
   }
-  return Error{
-      fmt::format("error: no assembler for PTX found: install CUDA 12.8 or newer, run "
-                  "tools/fetch-assembler, or give --assembler FILE{}",
-                  looked_at)};
+  return Error{newer
+                   ? fmt::format("error: no assembler for the driver found: install CUDA 12.8 or 12.9, run "
+                                 "tools/fetch-assembler build/assembler 12.9.86, or give --assembler FILE{}",
+                                 looked_at)
+                   : fmt::format("error: no assembler for PTX found: install CUDA 12.8 or newer, run "
+                                 "tools/fetch-assembler, or give --assembler FILE{}",
+                                 looked_at)};
 }
 
 std::vector<Resources> read_resources(const std::string& log) {

@@ -58,10 +58,15 @@ Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_nvjitlink(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
 
-// Returns the first assembler of the search that opens. A flag or MKC_ASSEMBLER that names one which does not
-// open is an error. Errors: no assembler opens; the message names each candidate with its fault, and tells
-// how to get one.
-Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag);
+// Says why a driver loads no cubin of an assembler, by the assembler's name. Returns "" where it does.
+// `driver` is the CUDA version that the driver supports, as it counts: 12080 is 12.8. A driver loads cubins
+// of its own major version and of earlier ones (NVIDIA's CUDA Compatibility, "Minor Version Compatibility").
+std::string why_not_loaded(const std::string& assembler, uint32_t driver);
+
+// Returns the first assembler of the search that opens, and whose cubins the driver loads. `driver` is 0
+// where the cubin may go to any driver. A flag or MKC_ASSEMBLER that names another one is an error. Errors:
+// there is no such assembler; the message names each candidate with its fault, and tells how to get one.
+Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag, uint32_t driver = 0);
 
 // Returns registers, stack bytes and spill bytes of each kernel, in the order of an assembler's verbose log.
 std::vector<Resources> read_resources(const std::string& log);

@@ -170,7 +170,7 @@ Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& 
 }
 
 Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver& observer) {
-  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
+  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler, c.driver);
   if (!assembler.ok()) {
     // PTX is written instead, unless --emit, --assembler or -o was given. A driver can compile PTX.
     if (!a.emit.empty() || !a.assembler.empty() || !a.output.empty()) return assembler.error();

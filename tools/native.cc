@@ -97,6 +97,7 @@ Result<NativeMachine> native_machine(bool ignore_measured) {
   MKC_TRY(measured, read_measured(path));
   Result<NativeMachine> native = machine_of_device(facts.value(), target.value().name, measured.text);
   if (!native.ok() && !measured.text.empty()) return damaged(path, native.error().message);
+  if (native.ok()) native.value().driver = facts.value().driver;
   if (native.ok() && !measured.unreachable.empty())
     native.value().said += fmt::format("  {}\n", measured.unreachable);
   return native;

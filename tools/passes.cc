@@ -285,6 +285,7 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   if (options.target == kNative || request.machine == kNative) {
     Result<NativeMachine> native = native_machine(request.ignore_measured);
     if (!native.ok()) return native.error();
+    if (options.target == kNative) c.driver = native.value().driver;
     if (options.target.value_or(kNative) == kNative) options.target = native.value().machine.target;
     if (request.machine.empty() || request.machine == kNative) machine = std::move(native.value());
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "frontend/source.h"
+#include "runtime/device/device_facts.h"
 #include "runtime/session/weights.h"
 #include "scheduler/machine/cost.h"
 #include "tools/native.h"
@@ -55,7 +56,9 @@ PassObserver observe_passes(const RunArguments& a, const Loaded& loaded, Progres
 }
 
 Result<BuiltCubin> build_for_gpu(const RunArguments& a, Compilation& c, const PassObserver& observer) {
-  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
+  const mkrt::Result<mkrt::DeviceFacts> facts = mkrt::ask_cuda();
+  const Result<std::unique_ptr<Assembler>> assembler =
+      find_assembler(a.assembler, facts.ok() ? facts.value().driver : 0);
   if (!assembler.ok()) return assembler.error();
   return build_cubin(c, *assembler.value(), default_cache(), observer);
 }

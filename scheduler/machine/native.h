@@ -24,6 +24,7 @@ struct NativeMachine {
   Machine machine;
   // Lines for people about which description was kept, or which figures were derived by which formula.
   std::string said;
+  uint32_t driver = 0;  // CUDA version that the device's driver supports, as it counts; 0: no GPU was asked
 };
 
 // Returns the description of `target` for a device that the driver describes by `facts`.

@@ -64,6 +64,13 @@ class Native(OnDevice):
         done = self.good("explain", LLAMA, "--machine", "native", "--json", SOFTGPU_CC="89", SOFTGPU_SMS="7")
         self.assertEqual(json.loads(done.stdout)["machine"], "software-gpu-sm-89")
 
+    def test_an_assembler_that_is_newer_than_the_driver_is_refused_before_work(self):
+        cubin = self.folder / "native.cubin"
+        for command in (("compile", LLAMA, "--target", "native", "-o", cubin), ("run", LLAMA, "--prompt-ids", "1", "--device", "cuda")):
+            self.refused("error: the driver supports CUDA 12.8, and ptxas 13.0", *command, SOFTGPU_SAYS="driver=12080")
+        self.assertFalse(cubin.exists())
+        self.good("compile", LLAMA, "--target", "sm_90a", "-o", cubin, SOFTGPU_SAYS="driver=12080")  # for another machine
+
     def test_devices_that_cannot_be_compiled_for(self):
         self.refused("software GPU sm_75: error: no target for compute capability 7.5; known: sm_80, sm_86, sm_89, "
                      "sm_90a, sm_100a, sm_120, sm_121\n", "compile", LLAMA, "--target", "native", SOFTGPU_CC="75")

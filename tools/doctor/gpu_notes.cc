@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "codegen/assembler.h"
 
 namespace mkc {
 namespace {
@@ -18,28 +19,14 @@ std::string cuda_version(uint32_t version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// Returns the CUDA release in an assembler's name: 13 of "ptxas 13.0, V13.0.88 (/usr/bin/ptxas)".
-uint32_t release_of(const std::string& assembler) {
-  const size_t at = assembler.find(' ');
-  return at == std::string::npos
-             ? 0
-             : static_cast<uint32_t>(std::strtoul(assembler.c_str() + at + 1, nullptr, 10));
-}
-
 std::string note_on_version(const mkrt::DeviceFacts& facts, const std::string& assembler) {
   if (facts.driver == 0) return "";
-  const std::string driver = cuda_version(facts.driver);
   if (assembler.empty())
     return facts.driver >= kPtxDriver
                ? ""
                : fmt::format("the driver supports CUDA {}, expected {} or newer to compile PTX of mkc",
-                             driver, cuda_version(kPtxDriver));
-  const uint32_t release = release_of(assembler);
-  if (facts.driver / 1000 >= release) return "";
-  return fmt::format(
-      "the driver supports CUDA {}, and {} makes cubins of CUDA {}: expected a driver of {}.0 or newer, or "
-      "an --assembler of CUDA 12.8 or 12.9",
-      driver, assembler, release, release);
+                             cuda_version(facts.driver), cuda_version(kPtxDriver));
+  return why_not_loaded(assembler, facts.driver);
 }
 
 std::string note_on_mode(const mkrt::DeviceFacts& facts) {

@@ -311,6 +311,11 @@ TEST_CASE("an assembler that is named but unusable is an error that says why") {
   const std::string fails = script("fails",
                                    "#!/bin/sh\n[ \"$1\" = --version ] && echo 'release 13.0' && exit 0\n"
                                    "echo 'kernel.ptx, line 7; error: bad' >&2\nexit 3\n");
+  CHECK(
+      dir.without_path(find_assembler(fails, 12080).error().message) ==
+      "--assembler fails: error: the driver supports CUDA 12.8, and ptxas 13.0 (fails) makes cubins of CUDA "
+      "13: expected a driver of 13.0 or newer, or an --assembler of CUDA 12.8 or 12.9");
+  CHECK(find_assembler(fails, 13000).ok());
   const auto assembler = find_assembler(fails);
   REQUIRE(assembler.ok());
   const Result<Cubin> cubin = assembler.value()->assemble("x", find_target("sm_80").value());
