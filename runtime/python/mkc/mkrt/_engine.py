@@ -24,7 +24,14 @@ Stats = collections.namedtuple("Stats", "running waiting pages pages_used clock 
 
 class Engine(_Handle):
     """Continuous batching over a session (docs/engine.md). Requests join and leave between launches, and each gets
-    the tokens that it would get alone. Session.engine() opens one."""
+    the tokens that it would get alone. Session.engine() opens one.
+
+    One thread at a time may use an engine: a call beside another one is an Error with Status.BUSY, and loses nothing.
+    """
+
+    def __init__(self, library, handle):
+        super().__init__(library, handle)
+        self._progress, self._outcomes = collections.deque(), collections.deque()  # taken, and not yet handed out
 
     def submit(self, prompt, max_new_tokens=16, stop=(), logprobs=None, logit_bias=None, allowed=None, min_tokens=0,
                presence_penalty=0, frequency_penalty=0, priority=0, stream=False, ignore_engine_stops=False,
@@ -66,16 +73,16 @@ class Engine(_Handle):
 
     def progress(self):
         """The new tokens of streamed requests since the last call: a list of Progress."""
-        return list(iter(self._take_progress, None))
+        return self._take_all(self._progress, self._take_progress)
 
     def outcomes(self):
         """The requests that have finished since the last call: a list of Outcome."""
-        return list(iter(self._take_outcome, None))
+        return self._take_all(self._outcomes, self._take_outcome)
 
     def run(self):
         """Advances until no request is left, and yields their outcomes as they finish."""
         while True:
-            yield from self.outcomes()
+            yield from iter(self._next_outcome, None)
             if self.idle:
                 return
             self.advance()
@@ -92,9 +99,23 @@ class Engine(_Handle):
 
     def close(self):
         """Drops the requests that have not finished. The session is free again."""
-        if self._handle:
-            self._library.mkrt_close_engine(self._handle)
-        self._handle = None
+        with self._alone(wait=True):
+            if self._handle:
+                self._library.mkrt_close_engine(self._handle)
+            self._handle = None
+
+    def _take_all(self, kept, take):
+        """Returns what `take` gives until it gives None, behind what was kept. An error keeps what was taken before it."""
+        with self._alone():
+            for item in iter(take, None):
+                kept.append(item)
+            items = list(kept)
+            kept.clear()
+            return items
+
+    def _next_outcome(self):
+        with self._alone():
+            return self._outcomes.popleft() if self._outcomes else self._take_outcome()
 
     def _take_progress(self):
         taken = _Progress(logprobs_size=ctypes.sizeof(_Logprobs))

@@ -1,9 +1,12 @@
 """The library: its functions, structs and errors, as runtime/c_api/mkrt.h has them."""
 import collections
+import contextlib
 import ctypes
 import enum
 import operator
 import os
+import threading
+import weakref
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -270,13 +273,26 @@ def _load(path):
     return library
 
 
+_handles = weakref.WeakSet()  # all _Handles
+
+
+def _give_locks():
+    """Gives each handle a new lock in a forked process, which lacks the thread that may hold the old one."""
+    for handle in _handles:
+        handle._calls = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_give_locks)
+
+
 class _Handle:
     """Something that the library owns until it is closed; a with statement closes it."""
 
     def __init__(self, library, handle):
         if not handle:
             raise Error.last(library)
-        self._library, self._handle = library, handle
+        self._library, self._handle, self._calls = library, handle, threading.Lock()
+        _handles.add(self)
 
     def __enter__(self):
         return self
@@ -288,6 +304,17 @@ class _Handle:
         if not self._handle:
             raise Error(f"the {type(self).__name__.lower()} is closed", Status.BAD_HANDLE)
         return self._handle
+
+    @contextlib.contextmanager
+    def _alone(self, wait=False):
+        """Keeps other threads away from a call and what Python does with its result. Errors: Status.BUSY, unless it waits."""
+        calls = self._calls
+        if not calls.acquire(blocking=wait):
+            raise Error(f"mkrt: error: {type(self).__name__.lower()}: another thread is in a call for its device", Status.BUSY)
+        try:
+            yield
+        finally:
+            calls.release()
 
     def _check(self, failed):
         if failed:

@@ -1,0 +1,141 @@
+"""These tests use a session and its engine from several threads.
+Usage: threads_test.py ROOT BUILD
+"""
+import contextlib
+import os
+import sys
+import threading
+import unittest
+
+from in_tree import FIXTURES
+
+import mkc
+from mkc import mkrt
+
+LLAMA = FIXTURES / "llama_f32"
+
+
+class ThreadsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = mkc.load(LLAMA, "cpu", context=96)
+        cls.session = cls.model.session
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+
+    @contextlib.contextmanager
+    def busy(self):
+        with self.assertRaises(mkrt.Error) as caught:
+            yield
+        self.assertEqual(caught.exception.status, mkrt.Status.BUSY)
+
+    def test_a_busy_engine_loses_nothing_that_was_taken(self):
+        for name, take in (("_take_outcome", "outcomes"), ("_take_progress", "progress")):
+            with self.subTest(take), self.session.engine(pages=20) as engine:
+                for token in range(5):
+                    engine.submit([token], 1, stream=True)
+                while not engine.idle:
+                    engine.advance()
+                real, calls = getattr(engine, name), []
+
+                def third_is_busy():
+                    calls.append(1)
+                    if len(calls) == 3:
+                        raise mkrt.Error("busy", mkrt.Status.BUSY)
+                    return real()
+
+                setattr(engine, name, third_is_busy)
+                with self.busy():
+                    getattr(engine, take)()
+                self.assertEqual([of.id for of in getattr(engine, take)()], [0, 1, 2, 3, 4])
+                self.assertEqual(getattr(engine, take)(), [])
+
+    def test_a_run_that_is_left_early_leaves_its_outcomes(self):
+        with self.session.engine(pages=20) as engine:
+            for token in range(5):
+                engine.submit([token], 1)
+            self.assertEqual(next(engine.run()).id, 0)
+            self.assertEqual([of.id for of in engine.run()], [1, 2, 3, 4])
+
+    def test_no_other_call_comes_between_an_outcome_and_its_copy(self):
+        with self.session.engine(pages=20) as engine:
+            for token in range(3):
+                engine.submit([token], 4, logprobs=1, stream=True)
+            while not engine.idle:
+                engine.advance()
+            copied, seen, closing = engine._logprobs, [], threading.Thread(target=engine.close)
+
+            def call(function):
+                try:
+                    seen.append(function())
+                except mkrt.Error as e:
+                    seen.append(e.status)
+
+            def slow(taken):
+                for function in (engine.outcomes, engine.progress):
+                    thread = threading.Thread(target=call, args=(function,))
+                    thread.start()
+                    thread.join()
+                if not closing.ident:
+                    closing.start()
+                closing.join(0.05)
+                self.assertTrue(closing.is_alive())  # waits, because the copy reads memory of the engine
+                return copied(taken)
+
+            engine._logprobs = slow
+            self.assertEqual([(of.id, len(of.tokens), len(of.logprobs)) for of in engine.outcomes()], [(id, 4, 4) for id in range(3)])
+            closing.join()
+            self.assertEqual(set(seen), {mkrt.Status.BUSY})
+
+    def test_threads_that_advance_and_take_see_each_outcome_once(self):
+        count, got, wrong = 300, [], []
+        with self.session.engine(pages=40) as engine:
+            for i in range(count):
+                engine.submit([i % 80], 2, logprobs=1)
+            ended = threading.Event()
+
+            def work(step):
+                while not ended.is_set():
+                    try:
+                        step()
+                    except mkrt.Error as e:
+                        if e.status != mkrt.Status.BUSY:
+                            wrong.append(e)
+                            ended.set()
+
+            def advance():
+                engine.advance()
+                if engine.idle:
+                    ended.set()
+
+            takers = [threading.Thread(target=work, args=(lambda: got.extend(engine.outcomes()),)) for _ in range(2)]
+            threads = [threading.Thread(target=work, args=(advance,)), *takers]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            got += engine.outcomes()
+        self.assertEqual((sorted(of.id for of in got), wrong), (list(range(count)), []))
+        of_token = {}
+        for of in got:
+            self.assertEqual(of_token.setdefault(of.id % 80, (of.tokens, of.logprobs)), (of.tokens, of.logprobs))
+
+    def test_a_forked_process_does_not_wait_for_a_thread_that_it_lacks(self):
+        with self.session.engine(pages=20) as engine:
+            engine.submit([1], 1)
+            engine.advance()
+            with engine._alone():
+                child = os.fork()
+                if child == 0:
+                    with contextlib.suppress(BaseException):
+                        taken = len(engine.outcomes())
+                        engine.close()
+                        os._exit(taken)
+                    os._exit(99)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 1)
+            self.assertEqual(len(engine.outcomes()), 1)
+
+
+unittest.main(argv=sys.argv[:1])
