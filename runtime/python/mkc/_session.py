@@ -20,6 +20,7 @@ class Session(mkrt.Session):
     def __init__(self, library: Any, handle: Any, device: mkrt.Device, kernel: Any = None):
         super().__init__(library, handle)
         self.device = device
+        self._kept = kernel
         self._rows = 0  # of the last step's logits on the device
         self._owned = [handle]
         weakref.finalize(self, _release, os.getpid(), library, self._owned, device, kernel).atexit = False

@@ -1,7 +1,8 @@
-"""These tests use a session and its engine from several threads.
+"""These tests use a session and its engine from several threads, and drop engines without a close.
 Usage: threads_test.py ROOT BUILD
 """
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -13,6 +14,11 @@ import mkc
 from mkc import mkrt
 
 LLAMA = FIXTURES / "llama_f32"
+
+
+def held():
+    """Threads and open files of this process."""
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
 class ThreadsTest(unittest.TestCase):
@@ -136,6 +142,30 @@ class ThreadsTest(unittest.TestCase):
                     os._exit(99)
             self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 1)
             self.assertEqual(len(engine.outcomes()), 1)
+
+    def test_an_engine_that_is_dropped_gives_its_session_back(self):
+        def fails_with_a_request():
+            self.session.engine(pages=20).submit([1], 4)
+            raise ValueError
+
+        with self.assertRaises(ValueError):
+            fails_with_a_request()
+        gc.collect()
+        self.assertEqual(len(self.model.generate([1, 2], 3).ids), 3)
+
+    def test_a_model_that_is_dropped_with_an_engine_is_closed(self):
+        for device in ("cpu", "emulator"):
+            for in_a_cycle in (False, True):
+                with self.subTest(device, in_a_cycle=in_a_cycle):
+                    mkc.load(LLAMA, device, context=96).close()
+                    before = held()
+                    engine = mkc.load(LLAMA, device, context=96).session.engine()
+                    engine.submit([1, 2], 4)
+                    engine.advance()
+                    engine.kept = [engine] if in_a_cycle else []
+                    del engine
+                    gc.collect()
+                    self.assertEqual(held(), before)
 
 
 unittest.main(argv=sys.argv[:1])

@@ -2,6 +2,8 @@
 import collections
 import ctypes
 import enum
+import os
+import weakref
 from ctypes import byref, c_int32, c_uint64
 
 from ._library import (Error, NotFiniteError, Status, _fits, _Handle, _ints, _LogitBias, _Logprobs, _logprobs_list, _Outcome,
@@ -27,11 +29,14 @@ class Engine(_Handle):
     the tokens that it would get alone. Session.engine() opens one.
 
     One thread at a time may use an engine: a call beside another one is an Error with Status.BUSY, and loses nothing.
+    An engine that is dropped is closed. kept: what must outlive it.
     """
 
-    def __init__(self, library, handle):
+    def __init__(self, library, handle, kept=None):
         super().__init__(library, handle)
         self._progress, self._outcomes = collections.deque(), collections.deque()  # taken, and not yet handed out
+        self._owned = [handle]
+        weakref.finalize(self, _release, os.getpid(), library, self._owned, kept).atexit = False
 
     def submit(self, prompt, max_new_tokens=16, stop=(), logprobs=None, logit_bias=None, allowed=None, min_tokens=0,
                presence_penalty=0, frequency_penalty=0, priority=0, stream=False, ignore_engine_stops=False,
@@ -100,6 +105,7 @@ class Engine(_Handle):
     def close(self):
         """Drops the requests that have not finished. The session is free again."""
         with self._alone(wait=True):
+            self._owned.clear()
             if self._handle:
                 self._library.mkrt_close_engine(self._handle)
             self._handle = None
@@ -136,3 +142,10 @@ class Engine(_Handle):
 
     def _logprobs(self, taken):
         return _logprobs_list(taken.logprobs, taken.count, taken.top_count) if taken.logprobs else None
+
+
+def _release(process, library, handles, kept):
+    """Closes what a dropped engine has not closed. A forked process lacks the threads of its parent's device."""
+    if os.getpid() == process:
+        for handle in handles:
+            library.mkrt_close_engine(handle)

@@ -1,4 +1,5 @@
 # Types of _engine.
+import ctypes
 import enum
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
@@ -38,6 +39,7 @@ class Stats(NamedTuple):
     prefix_hits: int
 
 class Engine(_Handle):
+    def __init__(self, library: ctypes.CDLL, handle: Any, kept: Any = None) -> None: ...
     def __enter__(self) -> Engine: ...
     def close(self) -> None: ...
     def submit(self, prompt: Sequence[int], max_new_tokens: int = 16, stop: Sequence[int] | set[int] = (), logprobs: int | None = None,

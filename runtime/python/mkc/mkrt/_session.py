@@ -13,6 +13,8 @@ _MAX_STEPS = 4096  # most samples of a launch
 class Session(_Handle):
     """A model on a device: one sequence of its own, or steps of many requests over a cache of pages."""
 
+    _kept = None  # what must outlive the session and its engines
+
     def __init__(self, library, handle):
         super().__init__(library, handle)
         self._under_way = collections.deque()
@@ -227,7 +229,7 @@ class Session(_Handle):
                                  max_rows_beside_decodes=max_rows_beside_decodes, max_waiting=max_waiting,
                                  page_size=page_size, pages=pages, stop_ids=stops, stop_count=len(stops))
         self._launch = None
-        return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)))
+        return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)), self._kept)
 
     def set_stream(self, stream):
         """Sets the stream of all later steps: a CUstream by its number (a torch stream's cuda_stream), or 0 for the
