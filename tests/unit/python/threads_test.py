@@ -21,6 +21,18 @@ def held():
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
+class Failing:
+    """A library whose mkrt_end_step fails with a status."""
+
+    def __init__(self, library, status):
+        self._library = library
+        self.mkrt_end_step = lambda *_: status
+        self.mkrt_error, self.mkrt_error_status = lambda: b"failed", lambda: status
+
+    def __getattr__(self, name):
+        return getattr(self._library, name)
+
+
 class ThreadsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -142,6 +154,30 @@ class ThreadsTest(unittest.TestCase):
                     os._exit(99)
             self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 1)
             self.assertEqual(len(engine.outcomes()), 1)
+
+    def test_a_busy_end_of_a_step_can_be_made_again(self):
+        session, library = self.session, self.session._library
+        want = session.sample([5, 6, 7])
+        session.rewind()
+        self.addCleanup(setattr, session, "_library", library)
+        for status in (mkrt.Status.BUSY, mkrt.Status.OUT_OF_ORDER):
+            session.begin_step([([5, 6, 7], 3, [0])])
+            session._library = Failing(library, status)
+            for _ in range(2):
+                with self.assertRaises(mkrt.Error) as caught:
+                    session.end_step()
+                self.assertEqual(caught.exception.status, status)
+            session._library = library
+            self.assertEqual(session.end_step(), [want])
+
+    def test_a_step_that_ended_with_an_error_is_no_longer_under_way(self):
+        session = self.session
+        session.begin_step([([5, 6, 7], 3, [0])], limit=2)
+        session._under_way[0][0].limit = 1  # no room for what was sampled
+        with self.assertRaisesRegex(mkrt.Error, "request 0 has sampled 2 tokens, there is room for 1"):
+            session.end_step()
+        session.begin_step([([5], 1, [0]), ([6], 1, [1])])
+        self.assertEqual(len(session.end_step()), 2)
 
     def test_an_engine_that_is_dropped_gives_its_session_back(self):
         def fails_with_a_request():

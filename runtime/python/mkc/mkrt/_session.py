@@ -5,7 +5,7 @@ from ctypes import byref, c_float, c_int32, c_uint32, c_uint64
 
 from ._engine import Engine
 from ._library import (NHD, Error, NotFiniteError, _batch, _Bias, _EngineOptions, _fits, _Handle, _indices, _ints, _Logprobs, _logprobs_list,
-                       _Samples, _sampling_of)
+                       _Samples, _sampling_of, Status)
 
 _MAX_STEPS = 4096  # most samples of a launch
 
@@ -249,15 +249,22 @@ class Session(_Handle):
         """
         samples = self._samples_of(requests, limit, stop, sampling, samples)
         self._launch = None
-        self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
-        self._under_way.append(samples)
+        with self._alone():
+            self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
+            self._under_way.append(samples)
 
     def end_step(self, logprobs=False):
         """Waits for the oldest step that was begun, or was filled in and run, and returns the tokens that each
         request has sampled. With logprobs, the result has a pair for each request: its tokens, and the Logprobs that
-        it asked for. `finite` counts the tokens of each request before the first one without a finite greatest logit."""
-        samples = self._under_way.popleft() if self._under_way else None
-        self._check(self._library.mkrt_end_step(self._open(), None, samples))
+        it asked for. `finite` counts the tokens of each request before the first one without a finite greatest logit.
+
+        Errors: those of the step, which has then ended; Status.BUSY, and the step is still under way."""
+        with self._alone():
+            samples = self._under_way[0] if self._under_way else None
+            failed = self._library.mkrt_end_step(self._open(), None, samples)
+            if samples is not None and failed not in (Status.BUSY, Status.OUT_OF_ORDER):
+                self._under_way.popleft()
+            self._check(failed)
         self._requests = len(samples)
         ids = [of.ids[:of.count] for of in samples]
         return list(zip(ids, map(self._logprobs_of, samples))) if logprobs else ids
@@ -287,8 +294,9 @@ class Session(_Handle):
         """Sets the requests and samples of the graph's next run."""
         samples = self._samples_of(requests, limit, stop, sampling, None)
         self._launch = None
-        self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), samples))
-        self._under_way.append(samples)
+        with self._alone():
+            self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), samples))
+            self._under_way.append(samples)
 
     @property
     def logits_address(self):
