@@ -198,8 +198,8 @@ mkrt_status mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t p
                            uint64_t position_stride, uint64_t head_stride, const uint64_t* base,
                            uint32_t caches);
 
-/* Sets the scales of a cache of e4m3, one positive scale for each head of each of mkrt_caches() caches.
- * Keys and values are stored divided by them. A new session has the checkpoint's, or 1. Threads: one. */
+/* Sets the scales of a cache of e4m3, one positive scale for each head of each cache. Keys and values are
+ * stored divided by them. A new session has the checkpoint's, or 1. The position is 0 then. Threads: one. */
 mkrt_status mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count);
 
 /* A batch has the next tokens of several requests. Rows row_begin[b] to row_begin[b + 1] - 1 are request

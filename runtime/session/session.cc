@@ -70,7 +70,9 @@ Status Session::use_scales(std::span<const float> scales) {
   return state_->settle(state_->scales_at, std::as_bytes(scales));
 }
 
+  if (state_->begun != state_->ended) return is_under_way();
 Status Session::set_stream(uint64_t stream) {
+  state_->position = 0;
   if (state_->begun != state_->ended) return is_under_way();
   state_->options.stream = stream;
   return {};

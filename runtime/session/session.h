@@ -87,8 +87,8 @@ class Session {
   Status use_cache(const CacheOptions& options);
 
   // Takes scales [caches, heads] of e4m3 caches in place of the checkpoint's, which are 1 where it has none.
-  // The scales also apply to keys and values already in the cache. Errors: those of check_scales; nothing has
-  // changed then.
+  // The scales also apply to keys and values already in the cache, so that the position is 0 then. Errors:
+  // those of check_scales; a step under way; nothing has changed then.
   Status use_scales(std::span<const float> scales);
 
   // Makes a launch for several requests, whose pages the caller assigns. The launch has as many steps as the

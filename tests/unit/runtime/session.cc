@@ -277,7 +277,7 @@ TEST_CASE("scales of an 8-bit cache are the checkpoint's, 1 where it has none, o
     return Session::open(a, Checkpoint{"dir", {{"vs", dtype, shape, "f", bytes}}, {}}, "c0", device);
   };
   const auto scales_of = [&](Session& session) {
-    REQUIRE(session.step(std::vector<int32_t>{1}).ok());
+    REQUIRE((session.step(std::vector<int32_t>{1}).ok() && session.position() == 1));
     const auto* records = reinterpret_cast<const MkCache*>(device.session.caches);
     const auto* k = reinterpret_cast<const float*>(records[0].scales);
     const auto* v = reinterpret_cast<const float*>(records[1].scales);

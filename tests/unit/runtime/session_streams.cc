@@ -28,6 +28,7 @@ TEST_CASE("two steps may be under way, and end in the order in which they were b
   CHECK(error_of(session.step(third.batch(), result)) == under_way);
   CHECK(error_of(session.set_stream(1)) == under_way);
   CHECK(error_of(session.use_cache({})) == under_way);
+  CHECK(error_of(session.use_scales({})) == under_way);
   for (const int32_t id : {3, 6}) {
     REQUIRE(session.end_step(result).ok());
     CHECK(result.ids == std::vector{id});

@@ -176,7 +176,8 @@ class Session(_Handle):
                                                  addresses, len(base)))
 
     def use_scales(self, scales):
-        """Sets the scales of an e4m3 cache in place of the checkpoint's: a number for each head of each cache."""
+        """Sets the scales of an e4m3 cache in place of the checkpoint's: a number for each head of each cache. What was fed is forgotten."""
+        self._launch = None
         self._check(self._library.mkrt_use_scales(self._open(), (c_float * len(scales))(*scales), len(scales)))
 
     def step_batch(self, requests, logits=False):
