@@ -73,6 +73,10 @@ bool take_options(const mkrt_engine_options* from, const mkrt::BatchLimits& limi
                      : refuse("preemption: found {}, expected 0 or 1", to.preemption);
     return false;
   }
+  if (to.steps_per_launch > mkrt::kMaxSteps) {
+    refuse("steps_per_launch: found {}, expected 0 to {}", to.steps_per_launch, mkrt::kMaxSteps);
+    return false;
+  }
   return !wrong_list(to.stop_ids, to.stop_count, "stop_ids", limits.vocab, kIds);
 }
 

@@ -277,7 +277,7 @@ typedef struct mkrt_engine_options {
   uint32_t max_rows_beside_decodes; /* rows of prompts in a step that also decodes; 0: no bound */
   uint32_t steps_per_launch;        /* most steps that the kernel makes by itself, up to 4096; 0: 1 */
   uint32_t max_waiting;             /* most requests that wait, beyond which one is MKRT_FULL; 0: no bound */
-  uint32_t page_size;               /* with `pages`: 16, 32 or 64 */
+  uint32_t page_size;               /* 16, 32 or 64; not read without `pages` */
   uint32_t pages;                   /* of a new cache of the session's own; 0: the session's cache as it is */
   const int32_t* stop_ids;          /* [stop_count]; each ends a request that does not ignore them */
   uint32_t stop_count;

@@ -111,6 +111,9 @@ TEST_CASE("options of an engine out of range are refused, and its session is fre
   };
   const int32_t stop = 1;
   refuse([](auto& of) { of.preemption = 2; }, "mkrt: error: preemption: found 2, expected 0 or 1");
+  for (const uint32_t steps : {4097u, UINT32_MAX})
+    refuse([&](auto& of) { of.steps_per_launch = steps; },
+           fmt::format("mkrt: error: steps_per_launch: found {}, expected 0 to 4096", steps));
   refuse([](auto& of) { of.reserved = 1; }, "mkrt: error: reserved: found 1, expected 0");
   refuse([](auto& of) { of.stop_count = 1; }, "mkrt: error: stop_ids is NULL");
   refuse([&](auto& of) { of.stop_ids = &stop, of.stop_count = UINT32_MAX; },

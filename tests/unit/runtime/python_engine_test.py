@@ -139,6 +139,13 @@ class EngineTest(unittest.TestCase):
                 sizes += [len(progress.tokens) for progress in engine.progress()]
         self.assertEqual(sizes, [8, 8, 4])
 
+    def test_steps_of_a_launch_have_bounds_that_are_seen_before_anything_is_fed(self):
+        for steps in (0, -1, 4097):
+            self.alone.rewind()
+            with self.assertRaisesRegex(mkrt.Error, f"^steps_per_launch: error: found {steps}, expected 1 to 4096$"):
+                next(self.alone.generate(STORIES[0]["prompt_ids"], 3, chunk=2, steps_per_launch=steps))
+            self.assertEqual(self.alone.position, 0)
+
     def test_an_engine_serves_from_the_callers_cache(self):
         pages, caches, head = 128, self.session.caches, 32 * 2  # heads of 32 elements of bf16, two of them
         piece = 16 * 2 * head
@@ -191,6 +198,7 @@ class EngineTest(unittest.TestCase):
         fails(S.BAD_HANDLE, "the engine is closed", engine.advance)
         fails(S.BAD_ARGUMENT, "cache: error: the page size is 7, expected 16, 32 or 64", self.session.engine, page_size=7,
               pages=3)
+        fails(S.BAD_ARGUMENT, "mkrt: error: steps_per_launch: found 4097, expected 0 to 4096", self.session.engine, steps_per_launch=4097)
         fails(S.BAD_FILE, "/none.so: error: cannot open: No such file or directory", self.device.open, "/none.so", TINY)
 
     def test_a_fault_ends_all_requests_with_its_status(self):

@@ -222,7 +222,8 @@ class Session(_Handle):
         """Opens an Engine over this session, which feeds it alone until it is closed. What the session was fed before is
         forgotten, and its position is 0.
 
-        pages: the pages of a new cache of page_size positions each. 0 keeps the session's cache as it is.
+        pages: the pages of a new cache of page_size positions each. 0 keeps the session's cache as it is, whatever page_size says.
+        steps_per_launch: at most 4096. 0 is 1.
         max_waiting: requests that may wait. 0 sets no bound.
         """
         stops = _ints("stop", stop)
@@ -318,9 +319,9 @@ class Session(_Handle):
     def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, logit_bias=None, presence_penalty=0,
                  frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
         """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling.
-        A token of `stop` ends it and is not yielded. The kernel goes on by itself for up to steps_per_launch of them, and
-        for 4096 at most. A generator that is closed early sets the position back to that of the last token yielded, which is not
-        fed yet, unless the session was used otherwise since.
+        A token of `stop` ends it and is not yielded. The kernel goes on by itself for up to steps_per_launch of them, at
+        most 4096. A generator that is closed early sets the position back to that of the last token yielded, which is not fed yet,
+        unless the session was used otherwise since.
 
         logit_bias: {id: value added to its logit}.
         presence_penalty, frequency_penalty: taken off the logit of each new token, once and for each time.
@@ -333,6 +334,8 @@ class Session(_Handle):
             allowed = list(allowed)
         if not tokens:
             raise Error("no tokens to go on from")
+        if not 1 <= steps_per_launch <= _MAX_STEPS:
+            raise Error(f"steps_per_launch: error: found {steps_per_launch}, expected 1 to {_MAX_STEPS}")
         seen, first = set(tokens), sampling.pop("position", 0)
         *before, feed = (tokens[begin:begin + chunk] for begin in range(0, len(tokens), chunk))
         for part in before:
@@ -340,7 +343,7 @@ class Session(_Handle):
         made, times = 0, collections.Counter()
         while made < count:
             biases = {token: (value, 0) for token, value in (logit_bias or {}).items()}
-            limit = 1 if presence_penalty or frequency_penalty else min(count - made, steps_per_launch, _MAX_STEPS)
+            limit = 1 if presence_penalty or frequency_penalty else min(count - made, steps_per_launch)
             for token, number in times.items():
                 if presence_penalty or frequency_penalty:
                     biases[token] = biases.get(token, (0, 0))[0], -(presence_penalty + frequency_penalty * number)
