@@ -80,7 +80,7 @@ Status check_sampling(const MkSampling& s) {
     return fault("temperature", s.temperature, "0 to 1000000");
   if (!(s.top_p > 0 && s.top_p <= 1)) return fault("top_p", s.top_p, "more than 0, at most 1");
   if (!(s.min_p >= 0 && s.min_p <= 1)) return fault("min_p", s.min_p, "0 to 1");
-  if (s.logprobs > 1 + kMaxTop) return fault("logprobs", s.logprobs - 1, "at most 20");
+  if (s.logprobs > 1 + kMaxTop) return fault("logprobs", s.logprobs, "0 to 21");
   return {};
 }
 

@@ -232,7 +232,7 @@ TEST_CASE("samples out of range are refused") {
   refuse([](Step& s, mkrt_samples&) { s.sampling.temperature = -1; },
          "temperature: is -1, expected 0 to 1000000");
   refuse([](Step& s, mkrt_samples& d) { d.logprobs = s.logprobs.data(), s.sampling.logprobs = 99; },
-         "logprobs: is 98, expected at most 20");
+         "logprobs: is 99, expected 0 to 21");
 }
 
 TEST_CASE("artefacts of no bytes, of other bytes and of impossible sizes are refused") {

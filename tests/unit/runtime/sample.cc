@@ -322,7 +322,7 @@ TEST_CASE("values outside their ranges are refused by name") {
   CHECK(error({1, 1, 0, 0}) == "top_p: error: is 0, expected more than 0, at most 1");
   CHECK(error({1, 1, 0, 1.5f}) == "top_p: error: is 1.5, expected more than 0, at most 1");
   CHECK(error({1, 1, 0, 1, -0.5f}) == "min_p: error: is -0.5, expected 0 to 1");
-  CHECK(error({1, 1, 0, 1, 0, 22}) == "logprobs: error: is 21, expected at most 20");
+  CHECK(error({1, 1, 0, 1, 0, 22}) == "logprobs: error: is 22, expected 0 to 21");
 }
 
 }  // namespace

@@ -102,7 +102,11 @@ class Sampling(_Sized):
 
 def _sampling_of(fields, logprobs):
     """Returns a Sampling with the given number of likeliest tokens, or None, beside other fields."""
-    return Sampling(**fields) if logprobs is None else Sampling(**fields, logprobs=1 + _fits("logprobs", logprobs))
+    if logprobs is None:
+        return Sampling(**fields)
+    if not 0 <= logprobs <= _TOP:
+        raise Error(f"logprobs: error: found {logprobs}, expected 0 to {_TOP}", Status.BAD_ARGUMENT)
+    return Sampling(**fields, logprobs=1 + logprobs)
 
 
 class _Logprobs(ctypes.Structure):
