@@ -290,8 +290,14 @@ class EmulatorDevice final : public Device {
 }  // namespace
 
 Error has_other_kernel(const std::string& device, const Manifest& loaded, const Manifest& wanted) {
-  return {fmt::format("{}: error: has the kernel of schedule {} loaded, not {}: open another device for it",
-                      device, loaded.schedule_hash, wanted.schedule_hash)};
+  constexpr std::pair<const char*, std::string Manifest::*> kHashes[] = {
+      {"schedule", &Manifest::schedule_hash}, {"code", &Manifest::code_seal}, {"seal", &Manifest::seal}};
+  for (const auto& [what, hash] : kHashes)
+    if (loaded.*hash != wanted.*hash)
+      return {fmt::format("{}: error: has the kernel of {} {} loaded, not {}: open another device for it",
+                          device, what, loaded.*hash, wanted.*hash)};
+  return {fmt::format("{}: error: has the kernel of another manifest loaded: open another device for it",
+                      device)};
 }
 
 std::unique_ptr<Device> open_emulator(StepKernels kernels, const EmulatorDeviceOptions& options,

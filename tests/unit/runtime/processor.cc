@@ -116,6 +116,21 @@ TEST_CASE("the processor refuses artefacts for other devices, and takes its own 
   CHECK(answers(*device) == kOfSecond);
 }
 
+TEST_CASE("a device that has another kernel loaded says what differs first") {
+  const auto says = [](std::string Manifest::* hash) {
+    Manifest loaded, wanted;
+    loaded.schedule_hash = wanted.schedule_hash = "5";
+    loaded.*hash = "6", wanted.*hash = "7";
+    return has_other_kernel("cpu", loaded, wanted).message;
+  };
+  const std::string ends = " 6 loaded, not 7: open another device for it";
+  CHECK(says(&Manifest::schedule_hash) == "cpu: error: has the kernel of schedule" + ends);
+  CHECK(says(&Manifest::code_seal) == "cpu: error: has the kernel of code" + ends);
+  CHECK(says(&Manifest::seal) == "cpu: error: has the kernel of seal" + ends);
+  CHECK(says(&Manifest::mkc_version) ==
+        "cpu: error: has the kernel of another manifest loaded: open another device for it");
+}
+
 TEST_CASE("memory is cleared, the device's own and that of a mapped file") {
   constexpr uint64_t kBytes = (uint64_t{40} << 20) + 100;  // large ranges are cleared in another way
   const test::TempDir dir;
