@@ -236,8 +236,8 @@ mkrt_status mkrt_read_tensor(const mkrt_session* session, const char* name, void
 const char* mkrt_trace(mkrt_session* session);
 
 /* Sets the stream of all further steps of the session: a CUstream of the device's primary context. NULL is
- * the default stream, which a new session has. Sessions of one device may have different streams. No step
- * may be under way. Threads: one. */
+ * the default stream, which a new session has, and the only one of a device that is no GPU. Sessions of one
+ * device may have different streams. No step may be under way. Threads: one. */
 mkrt_status mkrt_set_stream(mkrt_session* session, void* stream);
 
 /* Sets the time after which a wait inside the kernel fails; 0: never. It is 10000 at first. Threads: one. */

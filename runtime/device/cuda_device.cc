@@ -172,6 +172,7 @@ class CudaDevice final : public Device {
     use();
     return check(driver_.stream_wait(handle(stream)), "running the kernel");
   }
+  bool has_streams() const override { return true; }
   bool capturing(uint64_t stream) override {
     use();
     int status = 0;  // the driver may not be asked about the default stream, which nobody captures

@@ -75,6 +75,8 @@ class Device {
   virtual Status enqueue_mark(uint64_t /*stream*/, uint64_t /*mark*/) { return {}; }
   virtual Status wait_for_mark(uint64_t /*mark*/) { return {}; }
   virtual Status wait_for_stream(uint64_t /*stream*/) { return {}; }
+  // Tells whether the device has streams beside 0, and graphs that capture them.
+  virtual bool has_streams() const { return false; }
   // Tells whether work on the stream is captured into a graph, which does the work each time it runs. Marks
   // cannot be captured.
   virtual bool capturing(uint64_t /*stream*/) { return false; }

@@ -29,6 +29,10 @@ Error has_faulted() {
   return {"step: error: the session had a fault and cannot go on", ErrorKind::kFault};
 }
 
+Error cannot_capture(const Device& device) {
+  return {fmt::format("step: error: the device {} has no streams: no step can be captured", device.name())};
+}
+
 // Steps that are begun and ended apart leave no logits to read in between.
 Status check_unscored(const Batch& batch) {
   if (batch.scored.empty()) return {};
@@ -66,14 +70,17 @@ Status Session::use_cache(const CacheOptions& options) {
 }
 
 Status Session::use_scales(std::span<const float> scales) {
+  if (state_->begun != state_->ended) return is_under_way();
   if (Status status = check_scales(state_->manifest, scales); !status.ok()) return status;
+  state_->position = 0;
   return state_->settle(state_->scales_at, std::as_bytes(scales));
 }
 
-  if (state_->begun != state_->ended) return is_under_way();
 Status Session::set_stream(uint64_t stream) {
-  state_->position = 0;
   if (state_->begun != state_->ended) return is_under_way();
+  if (stream != 0 && !state_->device->has_streams())
+    return Error{fmt::format("stream: error: found {:#x}, expected 0: the device {} has no streams", stream,
+                             state_->device->name())};
   state_->options.stream = stream;
   return {};
 }
@@ -175,6 +182,7 @@ Status Session::begin_step(const Batch& batch) {
 
 Status Session::capture_step(const Samples& max) {
   State& s = *state_;
+  if (!s.device->has_streams()) return cannot_capture(*s.device);
   if (!s.device->capturing(s.options.stream))
     return out_of_order("step: error: the stream is not being captured");
   if (Status status = s.captured.settle(max); !status.ok()) return status;
@@ -183,6 +191,7 @@ Status Session::capture_step(const Samples& max) {
 
 Status Session::fill_step(const Batch& batch) {
   State& s = *state_;
+  if (!s.device->has_streams()) return cannot_capture(*s.device);
   if (!s.captured.settled()) return out_of_order("step: error: no step was captured");
   if (Status status = check_unscored(batch); !status.ok()) return status;
   if (Status status = s.check_step(batch); !status.ok()) return status;

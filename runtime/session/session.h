@@ -116,7 +116,8 @@ class Session {
   // batch whose requests sample no more than `max`.
   //
   // fill_step() takes the batch before each run of the graph on that stream. end_step() returns the samples
-  // after the run. Errors: no capture is going on; more samples than the first captured step has room for.
+  // after the run. Errors: no capture is going on; more samples than the first captured step has room for;
+  // the device has no streams.
   Status capture_step(const Samples& max = {});
   Status fill_step(const Batch& batch);
   // Returns the device address of the last launch's logits: float [requests, vocab], or [rows, vocab] with
@@ -133,7 +134,8 @@ class Session {
   Result<Trace> read_trace() const;
   // Writes the trace to a file (docs/trace.md). Errors: those of read_trace(); the file cannot be written.
   Status write_trace(const std::string& path) const;
-  // Sets the stream from the next launch on. Errors: a launch is under way.
+  // Sets the stream from the next launch on. Errors: a launch is under way; the device has no streams, and
+  // it is not 0.
   Status set_stream(uint64_t stream);
   void set_timeout(uint64_t timeout_ns);
 

@@ -188,8 +188,7 @@ std::vector<Call> step_calls() {
 std::vector<Call> stream_calls() {
   static Step s;
   static mkrt_batch batch = s.batch();
-  const std::string uncaptured = "step: error: the stream is not being captured",
-                    nothing = "step: error: no step was captured";
+  const std::string uncaptured = "step: error: the device cpu has no streams: no step can be captured";
   return {
       {"mkrt_begin_step", "session",
        [](const Opened&) { return mkrt_begin_step(nullptr, &batch, nullptr) != 0; }, null_of("session")},
@@ -221,7 +220,7 @@ std::vector<Call> stream_calls() {
       {"mkrt_fill_step", "batch",
        [](const Opened& o) { return mkrt_fill_step(o.session, nullptr, nullptr) != 0; }, null_of("batch")},
       {"mkrt_fill_step", "samples",
-       [](const Opened& o) { return mkrt_fill_step(o.session, &batch, nullptr) != 0; }, nothing}};
+       [](const Opened& o) { return mkrt_fill_step(o.session, &batch, nullptr) != 0; }, uncaptured}};
 }
 
 std::vector<Call> engine_calls() {

@@ -122,9 +122,14 @@ TEST_CASE("steps that are begun, ended, captured and filled in a wrong order are
   const auto begin = [&] { return mkrt_begin_step(o.session, &batch, nullptr); };
   const auto end = [&] { return mkrt_end_step(o.session, s.next.data(), nullptr); };
   const std::string under_way = "step: error: a step is under way: end it first";
+  const std::string no_streams = "step: error: the device cpu has no streams: no step can be captured";
   MKC_REFUSED(end(), "step: error: no step is under way");
-  MKC_REFUSED(mkrt_capture_step(o.session, nullptr), "step: error: the stream is not being captured");
-  MKC_REFUSED(mkrt_fill_step(o.session, &batch, nullptr), "step: error: no step was captured");
+  MKC_REFUSED(mkrt_capture_step(o.session, nullptr), no_streams);
+  CHECK(mkrt_error_status() == MKRT_BAD_ARGUMENT);
+  MKC_REFUSED(mkrt_set_stream(o.session, reinterpret_cast<void*>(16)),
+              "stream: error: found 0x10, expected 0: the device cpu has no streams");
+  CHECK(mkrt_error_status() == MKRT_BAD_ARGUMENT);
+  MKC_REFUSED(mkrt_fill_step(o.session, &batch, nullptr), no_streams);
   REQUIRE(begin() == 0);
   MKC_REFUSED(mkrt_step(o.session, s.tokens.data(), 1, nullptr, nullptr), under_way);
   MKC_REFUSED(mkrt_step_batch(o.session, &batch, nullptr, s.next.data()), under_way);

@@ -63,6 +63,7 @@ struct FakeDevice final : Device {
   // Captured work goes into the graph, and run_graph() does it.
   bool captures = false;
   std::vector<std::function<Status()>> graph;
+  bool has_streams() const override { return true; }
   bool capturing(uint64_t) override { return captures; }
   void run_graph() {
     for (const auto& work : graph) REQUIRE(work().ok());

@@ -224,10 +224,10 @@ class MkrtTest(unittest.TestCase):
         self.assertEqual(second, list(self.session.generate(reversed_prompt, 4)))
         with self.assertRaisesRegex(mkrt.Error, "^step: error: no step is under way$"):
             self.session.end_step()
-        with self.assertRaisesRegex(mkrt.Error, "^step: error: the stream is not being captured$"):
-            self.session.capture_step(limit=3, stops=1)
-        with self.assertRaisesRegex(mkrt.Error, "^step: error: no step was captured$"):
-            self.session.fill_step(both)
+        without = "the device cpu has no streams"
+        self.assertRaisesRegex(mkrt.Error, f"^stream: error: found 0x10, expected 0: {without}$", self.session.set_stream, 16)
+        for call in (self.session.capture_step, lambda: self.session.fill_step(both)):
+            self.assertRaisesRegex(mkrt.Error, f"^step: error: {without}: no step can be captured$", call)
 
     def test_kernels_of_grids_draw_the_same(self):
         for device, processor in ((mkrt.Device.processor(LIBRARY), True), (emulator(compiled(False, KERNELS)), False)):
