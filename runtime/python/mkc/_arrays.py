@@ -54,7 +54,7 @@ def ids_of(name: str, ids: Ids) -> Any:
     [1, 2]
     >>> ids_of("ids", 1.5)
     Traceback (most recent call last):
-    mkc.mkrt._library.DtypeError: ids: error: found float, expected a list of integers or an int32 array
+    mkc.errors.DtypeError: ids: error: found float, expected a list of integers or an int32 array
     """
     if is_array(ids):
         array = _check(name, ids, "int32", (None,))

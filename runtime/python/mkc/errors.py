@@ -5,6 +5,8 @@ True
 """
 from .mkrt import DtypeError, Error, NotFiniteError
 
+Error.__module__ = DtypeError.__module__ = NotFiniteError.__module__ = __name__  # where callers import them from
+
 
 class ShapeError(Error, ValueError):
     """An array has another shape."""
