@@ -131,6 +131,9 @@ class PackageTest(unittest.TestCase):
                 tokens.close()  # leaves a sequence alone that was changed since
                 self.assertEqual(session.position, position)
             session.rewind()
+            with self.assertRaisesRegex(mkc.Error, "^logprobs: error: generate yields none"):
+                next(session.generate(prompt, 3, logprobs=2))
+            self.assertEqual(session.position, 0)
             self.assertEqual(list(session.generate(prompt, 3, stop=iter([7]), allowed=[7])), [])
             session.rewind()
             self.assertEqual(list(session.generate(prompt, 3, allowed=iter([7]))), [7] * 3)

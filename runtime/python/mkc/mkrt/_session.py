@@ -334,6 +334,8 @@ class Session(_Handle):
             allowed = list(allowed)
         if not tokens:
             raise Error("no tokens to go on from")
+        if sampling.get("logprobs") is not None:
+            raise Error("logprobs: error: generate yields none, sample and an Engine give them")
         if not 1 <= steps_per_launch <= _MAX_STEPS:
             raise Error(f"steps_per_launch: error: found {steps_per_launch}, expected 1 to {_MAX_STEPS}")
         seen, first = set(tokens), sampling.pop("position", 0)
