@@ -65,6 +65,16 @@ Status expect_nothing(const Document& config, const std::string& key) {
                       fmt::format("{} is {}, expected null or an empty map", key, describe(value)));
 }
 
+// Checks the keys that change the computation under any method: rotations of activations, and sparse weights.
+Status check_changes(const Document& config, const std::string& at) {
+  for (const char* key : {"transform_config", "rotation_config", "hadamard_config"})
+    MKC_TRY_STATUS(expect_nothing(config, at + key));
+  const std::string sparsity = at + "sparsity_config";
+  const Node value = config_value(config, sparsity);
+  if (!value.is(Node::Kind::kMap)) return expect_nothing(config, sparsity);
+  return expect(config, {sparsity + ".format", {null_node(), string_node("dense")}});
+}
+
 Node block_node() {
   return list_node({mkrt::kScaleBlock, mkrt::kScaleBlock});
 }
@@ -129,8 +139,6 @@ Status check_compressed_tensors(const Document& config, const std::string& at) {
   std::vector<Node> of_config = formats;
   of_config.push_back(string_node("mixed-precision"));
   MKC_TRY_STATUS(expect(config, {at + "format", of_config}));
-  MKC_TRY_STATUS(expect_nothing(config, at + "transform_config"));  // rotations of activations
-  MKC_TRY_STATUS(expect(config, {at + "sparsity_config.format", {null_node(), string_node("dense")}}));
   const Node groups = config_value(config, at + "config_groups");
   if (!groups.is(Node::Kind::kMap) || groups.keys.empty())
     return config.error(groups.place.line != 0 ? groups.place : config_value(config, kConfig).place,
@@ -258,6 +266,7 @@ Result<std::optional<Quantization>> read_modelopt(const std::string& directory) 
   MKC_TRY(found, read_optional_json(directory + "/" + kModeloptConfig));
   if (!found) return std::optional<Quantization>();
   const Document& document = *found;
+  MKC_TRY_STATUS(check_changes(document, std::string(kModelopt) + "."));
   MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
   Quantization quantization;
   quantization.fp8_activations = asks_for_fp8(document, std::string(kModelopt) + ".", "modelopt");
@@ -269,6 +278,7 @@ Result<std::optional<Quantization>> read_modelopt(const std::string& directory) 
 Result<std::optional<Quantization>> read_quantization(const Document& config, const std::string& directory) {
   if (config_value(config, kConfig).is(Node::Kind::kNull)) return read_modelopt(directory);
   const std::string at = std::string(kConfig) + ".";
+  MKC_TRY_STATUS(check_changes(config, at));
   std::vector<Node> names{string_node("compressed-tensors")};
   for (const Method& method : methods(at)) names.push_back(string_node(method.name));
   MKC_TRY_STATUS(expect(config, {at + "quant_method", names}));
@@ -280,9 +290,6 @@ Result<std::optional<Quantization>> read_quantization(const Document& config, co
   if (floats) MKC_TRY_STATUS(expect_all(config, auto_round_floats(at)));
   for (const Method& method : methods(at))
     if (name.string == method.name && !floats) MKC_TRY_STATUS(expect_all(config, method.keys));
-  if (name == string_node("auto-round"))
-    for (const char* rotations : {"rotation_config", "hadamard_config"})
-      MKC_TRY_STATUS(expect_nothing(config, at + rotations));
   if (name == string_node("gptq")) MKC_TRY_STATUS(check_gptq_format(config, at));
   if (name == string_node("awq")) MKC_TRY_STATUS(check_awq_backend(config, at));
   Quantization quantization;

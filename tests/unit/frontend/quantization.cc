@@ -88,11 +88,31 @@ TEST_CASE("rotations, sparse weights and unknown schemes of activations are refu
     CHECK(error_of(fmt::format(R"("quant_method": "fp8", "activation_scheme": {})", good)).empty());
   CHECK(error_of(R"("quant_method": "fp8", "activation_scheme": "bogus")") ==
         key + "activation_scheme is \"bogus\", expected null or \"dynamic\" or \"static\"");
-  for (const char* rotations : {"rotation_config", "hadamard_config"}) {
-    const std::string round = fmt::format(R"("quant_method": "auto-round", "bits": 4, "{}": )", rotations);
-    CHECK(error_of(round + "{}").empty());
-    CHECK(error_of(round + R"({"block_size": 32})") ==
-          key + rotations + " is a map, expected null or an empty map");
+}
+
+TEST_CASE("rotations and sparse weights are refused under every method") {
+  const std::string key = "error: quantization_config.";
+  for (const char* method :
+       {R"("quant_method": "fp8")", R"("quant_method": "gptq", "bits": 4)",
+        R"("quant_method": "awq", "bits": 4)", R"("quant_method": "auto-round", "bits": 4)",
+        R"("quant_method": "auto-round", "bits": 8, "data_type": "fp")", R"("quant_method": "mxfp4")",
+        R"("quant_method": "modelopt", "quant_algo": "FP8")"}) {
+    CAPTURE(method);
+    const auto with = [&](const std::string& name, const std::string& value) {
+      return error_of(fmt::format(R"({}, "{}": {})", method, name, value));
+    };
+    for (const char* name : {"transform_config", "rotation_config", "hadamard_config"}) {
+      CHECK(with(name, "{}").empty());
+      CHECK(with(name, "null").empty());
+      CHECK(with(name, R"({"a": {"type": "hadamard"}})") ==
+            key + name + " is a map, expected null or an empty map");
+    }
+    for (const char* good : {"{}", "null", R"({"format": "dense"})"})
+      CHECK(with("sparsity_config", good).empty());
+    CHECK(with("sparsity_config", R"({"format": "sparse-24-bitmask"})") ==
+          key + "sparsity_config.format is \"sparse-24-bitmask\", expected null or \"dense\"");
+    CHECK(with("sparsity_config", "\"2:4\"") ==
+          key + "sparsity_config is \"2:4\", expected null or an empty map");
   }
 }
 
