@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "frontend/asked_format.h"
 #include "frontend/defaults.h"
 #include "frontend/fields.h"
 #include "runtime/artefact/stored_matrix.h"
@@ -96,7 +97,9 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
     return error_at({directory},
                     "hf_quant_config.json without a checkpoint does not say which weights are "
                     "quantized, expected model.safetensors beside it");
-  if (quantized && (tensors.empty() || quantized->mixed_zeros)) {
+  if (quantized && quantized->modelopt) {
+    checkpoint.planned_ = read_modelopt_formats(*quantized->modelopt);
+  } else if (quantized) {
     MKC_TRY(planned, read_planned_formats(*scope.config));
     checkpoint.planned_ = std::move(planned);
   }
@@ -187,11 +190,31 @@ Result<std::optional<DType>> Checkpoint::take_quantized(const std::string& name,
                                               fmt::join(codes.shape, ", "), stack));
   const std::string missing = missing_beside(asked, *stored, name, shape[1]);
   if (!missing.empty()) return error_at({codes.file}, missing);
+  MKC_TRY_STATUS(check_asked(name, *stored, shape));
   for (const std::string& tensor :
        {stored->codes, stored->scales, stored->factor, stored->zeros, stored->column_group})
     mark_used(tensor);
   for (const std::string& tensor : stored->beside) mark_used(tensor);
   return std::optional(static_cast<DType>(stored->type));
+}
+
+Status Checkpoint::check_asked(const std::string& name, const mkrt::StoredMatrix& stored,
+                               const std::vector<int64_t>& shape) {
+  const Document& document = quantized_->modelopt ? *quantized_->modelopt : *config_;
+  const QuantizedMatrix matrix{name, stored, static_cast<uint64_t>(shape[0]),
+                               static_cast<uint64_t>(shape[1])};
+  MKC_TRY(named, check_asked_format(*planned_, document, matrix));
+  targeted_ = targeted_ || named;
+  if (!named && untargeted_.empty()) untargeted_ = stored.codes;
+  return {};
+}
+
+Status Checkpoint::check_targets() const {
+  if (targeted_ || untargeted_.empty()) return {};
+  const Node groups = config_value(*config_, "quantization_config.config_groups");
+  return config_->error(groups.place,
+                        fmt::format("no target of {} names a quantized module, but tensor \"{}\" has codes",
+                                    groups.path, untargeted_));
 }
 
 Result<std::optional<DType>> Checkpoint::planned_dtype(const std::string& name, int64_t cols,
@@ -241,6 +264,7 @@ Result<std::vector<std::string_view>> Checkpoint::check_ignored(const Family& fa
 }
 
 Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
+  MKC_TRY_STATUS(check_targets());
   MKC_TRY(ignored, check_ignored(family, scope));
   for (size_t i = 0; i < tensors_.size(); ++i) {
     bool known = used_[i];

@@ -12,6 +12,7 @@
 #include "frontend/planned_formats.h"
 #include "frontend/quantization.h"
 #include "ir/tensor.h"
+#include "runtime/artefact/stored_matrix.h"
 
 namespace mkc {
 
@@ -62,7 +63,7 @@ class Checkpoint {
   Error unexpected(const std::string& name, const std::string& expected) const;
 
   // Fails for a tensor that was not taken and that the family does not declare as ignored, and for an ignored
-  // copy that differs from its tensor.
+  // copy that differs from its tensor. Fails where the config's targets name no quantized matrix.
   Status check_all_used(const Family& family, const Scope& scope) const;
 
   DType dtype() const { return dtype_; }
@@ -71,6 +72,11 @@ class Checkpoint {
   // Takes the tensors of a quantized matrix and returns its dtype, or nothing where the matrix is plain.
   Result<std::optional<DType>> take_quantized(const std::string& name, const std::vector<int64_t>& shape,
                                               int64_t stack);
+  // Holds the tensors of a matrix against what the config asks for.
+  Status check_asked(const std::string& name, const mkrt::StoredMatrix& stored,
+                     const std::vector<int64_t>& shape);
+  // Fails where the config asks for quantized weights and names none of those that are.
+  Status check_targets() const;
   // Returns what the config says of a matrix.
   Result<Quantization> quantization_of(const std::string& name) const;
   // Returns the tensor that a name or a view names, or null.
@@ -87,7 +93,9 @@ class Checkpoint {
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
   std::optional<Quantization> quantized_;  // nothing: the config says nothing of quantized weights
-  std::optional<PlannedFormats> planned_;  // of a config alone, or of one whose zero points differ by module
+  std::optional<PlannedFormats> planned_;  // what the config says of quantized weights
+  bool targeted_ = false;                  // the config names some quantized matrix
+  std::string untargeted_;  // codes of a quantized matrix that the config does not name; "": none
   const Document* config_ = nullptr;
   std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };

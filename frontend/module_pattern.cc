@@ -57,6 +57,7 @@ Result<std::vector<ModulePattern>> read_patterns(const Document& config, const N
       return config.error(list.place, fmt::format("{} has {}", list.path, pattern.error().message));
     patterns.push_back(std::move(pattern.value()));
     patterns.back().place = list.place;
+    patterns.back().list = list.path;
   }
   return patterns;
 }

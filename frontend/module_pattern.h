@@ -17,6 +17,7 @@ struct ModulePattern {
   bool exact = false;  // the name is that of a module alone
   std::shared_ptr<const mkrt::Regex> regex{};  // of "re:…", which a module begins with
   Place place{};                               // of the list in the config
+  std::string list{};                          // the list's key
 };
 
 // Returns the pattern of a text. Error: a bad regular expression; the message begins with the text.

@@ -17,6 +17,8 @@ constexpr const char* kAllModules = "Linear";  // the class of all modules that 
 constexpr const char* kLeftOut[] = {"lm_head", "gate"};
 constexpr const char* kLeftOutKeys[] = {"ignore", "modules_to_not_convert", "ignored_layers",
                                         "exclude_modules"};
+// Maps from modules to other bits and groups than the config's: of GPTQModel, and of AutoRound.
+constexpr const char* kOverrides[] = {"dynamic", "extra_config"};
 
 Node value_of(const Document& config, const std::string& key) {
   return config_value(config, fmt::format("{}.{}", kSection, key));
@@ -26,11 +28,15 @@ Node value_of(const Document& config, const std::string& key) {
 Status set_integers(const Document& config, FormatRule& rule, const Node& bits, const Node& group,
                     bool zeros) {
   rule.bits = static_cast<uint32_t>(bits.integer);
+  rule.bits_key = bits;
   rule.zeros = zeros;
+  rule.scales_key = group;
+  if (group == int_node(-1)) rule.scales = ScalesRule::kRows;
   if (group.is(Node::Kind::kNull) || group == int_node(-1)) return {};
   if (!group.is(Node::Kind::kInt) || group.integer < 1)
     return config.error(group.place, fmt::format("{} is {}, expected a number of columns, or -1", group.path,
                                                  describe(group)));
+  rule.scales = ScalesRule::kGroups;
   rule.group_cols = static_cast<uint64_t>(group.integer);
   return {};
 }
@@ -45,32 +51,56 @@ Result<FormatRule> read_group(const Document& config, const std::string& group, 
   for (ModulePattern& pattern : modules) pattern.exact = true;
   rule.modules = std::move(modules);
   rule.place = value_of(config, group + ".weights").place;
+  rule.format_key = format;
+  const Node strategy = value_of(config, group + ".weights.strategy");
   if (format == string_node("pack-quantized")) {
     MKC_TRY_STATUS(set_integers(config, rule, value_of(config, group + ".weights.num_bits"),
                                 value_of(config, group + ".weights.group_size"),
                                 value_of(config, group + ".weights.symmetric") == bool_node(false)));
+    if (strategy == string_node("channel")) rule.scales = ScalesRule::kRows, rule.scales_key = strategy;
     return rule;
   }
   rule.floats = format == string_node("nvfp4-pack-quantized")   ? mkrt::WeightType::kNvfp4
                 : format == string_node("mxfp4-pack-quantized") ? mkrt::WeightType::kMxfp4
-                : value_of(config, group + ".weights.strategy") == string_node("block")
-                    ? mkrt::WeightType::kE4m3Block
-                    : mkrt::WeightType::kE4m3;
+                : strategy == string_node("block")              ? mkrt::WeightType::kE4m3Block
+                                                                : mkrt::WeightType::kE4m3;
+  if (format != string_node("float-quantized")) return rule;
+  rule.scales_key = strategy;
+  rule.scales = strategy == string_node("block")     ? ScalesRule::kBlocks
+                : strategy == string_node("channel") ? ScalesRule::kRows
+                                                     : ScalesRule::kTensor;
   return rule;
+}
+
+// Sets the rule for ModelOpt's `quant_algo`.
+void set_algorithm(FormatRule& rule, const Node& algorithm) {
+  rule.format_key = algorithm;
+  rule.floats = algorithm == string_node("NVFP4") ? mkrt::WeightType::kNvfp4 : mkrt::WeightType::kE4m3;
+}
+
+// Tells whether some modules have other bits or groups than the config's.
+bool has_overrides(const Document& config) {
+  return std::ranges::any_of(kOverrides, [&](const char* key) {
+    const Node value = value_of(config, key);
+    return !value.is(Node::Kind::kNull) && !(value.is(Node::Kind::kMap) && value.keys.empty());
+  });
 }
 
 // Reads a method that has one format for all modules.
 Result<FormatRule> read_method(const Document& config, const std::string& method) {
   FormatRule rule{.all = true, .place = config_value(config, kSection).place};
+  rule.format_key = value_of(config, "quant_method");
   if (method == "fp8" || value_of(config, "data_type") == string_node("fp")) {
-    rule.floats = value_of(config, "weight_block_size").is(Node::Kind::kNull) ? mkrt::WeightType::kE4m3
-                                                                              : mkrt::WeightType::kE4m3Block;
+    // Readers differ on what a missing block means. The tensors then decide.
+    rule.scales_key = value_of(config, "weight_block_size");
+    const bool blocks = !rule.scales_key.is(Node::Kind::kNull);
+    rule.floats = blocks ? mkrt::WeightType::kE4m3Block : mkrt::WeightType::kE4m3;
+    if (blocks) rule.scales = ScalesRule::kBlocks;
   } else if (method == "mxfp4") {
     rule.all = false, rule.modules = {{.name = "experts"}};
     rule.floats = mkrt::WeightType::kMxfp4;
   } else if (method == "modelopt") {
-    rule.floats = value_of(config, "quant_algo") == string_node("NVFP4") ? mkrt::WeightType::kNvfp4
-                                                                         : mkrt::WeightType::kE4m3;
+    set_algorithm(rule, value_of(config, "quant_algo"));
   } else {
     const bool zeros = method == "awq" ? value_of(config, "zero_point") == bool_node(true)
                                        : value_of(config, "sym") == bool_node(false);
@@ -92,7 +122,9 @@ Result<PlannedFormats> read_planned_formats(const Document& config) {
       planned.left_out.push_back(std::move(pattern));
     }
   }
-  if (method != "compressed-tensors") {
+  planned.by_module = method == "compressed-tensors";
+  planned.overridden = !planned.by_module && has_overrides(config);
+  if (!planned.by_module) {
     for (const char* name : kLeftOut) planned.left_out.push_back({.name = name});
     MKC_TRY(rule, read_method(config, method));
     planned.rules.push_back(std::move(rule));
@@ -105,6 +137,14 @@ Result<PlannedFormats> read_planned_formats(const Document& config) {
     MKC_TRY(rule, read_group(config, group, format));
     planned.rules.push_back(std::move(rule));
   }
+  return planned;
+}
+
+PlannedFormats read_modelopt_formats(const Document& document) {
+  FormatRule rule{.all = true};
+  set_algorithm(rule, config_value(document, "quantization.quant_algo"));
+  PlannedFormats planned;
+  planned.rules.push_back(std::move(rule));
   return planned;
 }
 

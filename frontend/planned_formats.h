@@ -10,6 +10,9 @@
 
 namespace mkc {
 
+// ScalesRule is what a rule says of the scales of a matrix.
+enum class ScalesRule : uint8_t { kUnsaid, kTensor, kRows, kBlocks, kGroups };
+
 // FormatRule is the format of the matrices of some modules.
 struct FormatRule {
   bool all = false;                      // the rule is for all modules that no rule names
@@ -18,17 +21,25 @@ struct FormatRule {
   uint32_t bits = 0;                     // of integers; 0: the codes are floats
   uint64_t group_cols = 0;               // columns that share a scale; 0: all of a row
   bool zeros = false;                    // integers have zero points
+  ScalesRule scales = ScalesRule::kUnsaid;
   Place place{};
+  // The keys of the config that say the kind of codes, the bits of integers, and the scales.
+  Node format_key{}, bits_key{}, scales_key{};
 };
 
 struct PlannedFormats {
   std::vector<FormatRule> rules;
   std::vector<ModulePattern> left_out;
+  bool by_module = false;   // compressed-tensors: targets say which modules are quantized, and as what
+  bool overridden = false;  // other keys override the rule for some modules, and are not read
 };
 
 // Reads `quantization_config`, which read_quantization() has accepted. Errors: patterns that are no list of
 // strings, or that are no regular expressions; a group_size that is no number.
 Result<PlannedFormats> read_planned_formats(const Document& config);
+
+// Reads the `quantization` of hf_quant_config.json, which read_quantization() has accepted.
+PlannedFormats read_modelopt_formats(const Document& document);
 
 // Returns the rule of a matrix "MODULE.weight", or null where the matrix is not quantized. Errors: those of
 // matches().

@@ -265,10 +265,12 @@ bool asks_for_fp8(const Document& config, const std::string& at, const std::stri
 Result<std::optional<Quantization>> read_modelopt(const std::string& directory) {
   MKC_TRY(found, read_optional_json(directory + "/" + kModeloptConfig));
   if (!found) return std::optional<Quantization>();
-  const Document& document = *found;
+  const auto shared = std::make_shared<const Document>(std::move(*found));
+  const Document& document = *shared;
   MKC_TRY_STATUS(check_changes(document, std::string(kModelopt) + "."));
   MKC_TRY_STATUS(expect(document, {std::string(kModelopt) + ".quant_algo", string_nodes({"NVFP4", "FP8"})}));
   Quantization quantization;
+  quantization.modelopt = shared;
   quantization.fp8_activations = asks_for_fp8(document, std::string(kModelopt) + ".", "modelopt");
   return std::optional(quantization);
 }

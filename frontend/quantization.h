@@ -1,6 +1,7 @@
 // Reads what a checkpoint's config.json says of quantized weights.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "frontend/node.h"
@@ -17,6 +18,7 @@ struct Quantization {
   bool asymmetric = false;   // all integers of compressed-tensors have zero points
   bool mixed_zeros = false;  // some groups of compressed-tensors are symmetric, and some are not
   bool reordered = false;    // desc_act: the config says that g_idx has the group of each column
+  std::shared_ptr<const Document> modelopt{};  // hf_quant_config.json, where it is read
 };
 
 constexpr const char* kModeloptConfig = "hf_quant_config.json";

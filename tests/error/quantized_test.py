@@ -3,6 +3,7 @@ Usage: quantized_test.py MKC ROOT
 """
 import json
 import math
+import re
 import shutil
 import struct
 import sys
@@ -13,6 +14,7 @@ from command import ROOT, Command
 FIXTURES = ROOT / "tests" / "fixtures" / "quantized"
 Q = "model.layers.0.self_attn.q_proj"
 GATE = "model.layers.0.mlp.gate_proj"
+RUN = ("--device", "cpu", "--prompt-ids", 1, "--max-new-tokens", 1, "--keep-weights", "no")
 
 
 class QuantizedTest(Command):
@@ -238,6 +240,71 @@ class QuantizedTest(Command):
         code, _, err = self.mkc("run", self.broken("ct_w4_zeros", lambda t: None, edit), *run)
         self.assertEqual(code, 1)
         self.assertRegex(err, r'error: tensor "model\.layers\.0\.mlp\..*weight_zero_point" has the zero point')
+
+    def config_says(self, message, name, config):
+        """Checks that the config of a fixture is refused at one of its keys."""
+        with self.subTest(f"{name}: {message}"):
+            code, _, err = self.mkc("run", self.broken(name, lambda t: None, config), *RUN)
+            self.assertEqual(code, 1, err)
+            self.assertRegex(err, r"^model/config\.json:1:[0-9]+: error: " + re.escape(message) + "\n")
+
+    def test_what_the_config_asks_for_is_what_the_tensors_have(self):
+        def group(**keys):
+            return lambda c: c["config_groups"]["group_0"]["weights"].update(keys)
+        weights, ints4 = "quantization_config.config_groups.group_0.weights", "integers of 4 bits"
+        first = f'but tensor "{Q}'
+        for name, config, says in (
+                ("gptq", lambda c: c.update(bits=8), f'quantization_config.bits is 8, {first}.qweight" has {ints4}'),
+                ("awq", lambda c: c.update(group_size=32), f'quantization_config.group_size is 32, {first}.scales" has a scale for each group of 64 columns'),
+                ("gptq", lambda c: c.update(group_size=-1), f'quantization_config.group_size is -1, {first}.scales" has a scale for each group of 64 columns'),
+                ("ar_round", lambda c: c.update(bits=8), f'quantization_config.bits is 8, {first}.qweight" has {ints4}'),
+                ("ar_round", lambda c: c.update(group_size=32, extra_config={}),
+                 f'quantization_config.group_size is 32, {first}.scales" has a scale for each group of 64 columns'),
+                ("ct_w4_rows", group(num_bits=8), f'{weights}.num_bits is 8, {first}.weight_packed" has {ints4}'),
+                ("ct_w8_groups", group(group_size=32), f'{weights}.group_size is 32, {first}.weight_scale" has a scale for each group of 64 columns'),
+                ("ct_w8_groups", group(strategy="channel"),
+                 f'{weights}.strategy is "channel", {first}.weight_scale" has a scale for each group of 64 columns'),
+                ("ct_w4_rows", group(strategy="group", group_size=32), f'{weights}.group_size is 32, {first}.weight_scale" has a scale for each row'),
+                ("ct_fp8_rows", group(strategy="tensor"), f'{weights}.strategy is "tensor", {first}.weight_scale" has a scale for each row'),
+                ("ct_fp8_rows", group(strategy="block"), f'{weights}.strategy is "block", {first}.weight_scale" has a scale for each row'),
+                ("modelopt_fp8", lambda c: c.update(weight_block_size=[128, 128], quant_method="fp8"),
+                 'quantization_config.weight_block_size is [128, 128], but tensor "model.layers.0.mlp.gate_proj.weight_scale" has one scale'),
+                ("fp8_blocks", lambda c: c.update(quant_method="gptq", bits=4), f'quantization_config.quant_method is "gptq", {first}.weight" has 8-bit floats'),
+                ("modelopt_nvfp4", lambda c: c.update(quant_algo="FP8"), f'quantization_config.quant_algo is "FP8", {first}.weight" has NVFP4'),
+                ("ct_w4_rows", lambda c: c.update(ignore=["re:.*"]),
+                 f'quantization_config.ignore has "re:.*" for module "{Q}", {first}.weight_packed" has {ints4}'),
+                ("ct_w4_rows", lambda c: c["config_groups"]["group_0"].update(targets=["re:nothing", "proj"]),
+                 f'no target of quantization_config.config_groups names a quantized module, {first}.weight_packed" has codes')):
+            self.config_says(says, name, config)
+        for key, config in (("ignore", lambda c: c.update(ignore=["re:("])),
+                            ("config_groups.group_0.targets", lambda c: c["config_groups"]["group_0"].update(targets=["Linear", "re:("]))):
+            self.config_says(f'quantization_config.{key} has "re:(", expected a regular expression: bad pattern ^(?:(): missing closing parenthesis at byte 6', "ct_w4_rows", config)
+
+    def test_hf_quant_config_asks_for_what_the_tensors_have(self):
+        model = self.broken("modelopt_nvfp4", lambda t: None)
+        document = json.loads((model / "config.json").read_text())
+        document.pop("quantization_config")
+        (model / "config.json").write_text(json.dumps(document))
+        for algorithm, error in (("NVFP4", ""), ("FP8", f'error: quantization.quant_algo is "FP8", but tensor "{Q}.weight" has NVFP4\n')):
+            (model / "hf_quant_config.json").write_text(json.dumps({"quantization": {"quant_algo": algorithm}}))
+            code, _, err = self.mkc("run", model, *RUN)
+            self.assertEqual(code, 1 if error else 0, err)
+            self.assertIn(error, err)
+
+    def test_keys_that_quantizers_write_beside_other_tensors_are_not_held_against_them(self):
+        for name, config in (
+                ("gptq", lambda c: c.update(sym=False)),
+                ("gptq", lambda c: c.update(bits=8, group_size=32, dynamic={"+:.*q_proj": {"bits": 4}})),
+                ("ar_round", lambda c: c.update(bits=8, extra_config={"model.layers.0.mlp.up_proj": {"bits": 4}})),
+                ("awq", lambda c: c.update(modules_to_not_convert=["self_attn"])),
+                ("gptq", lambda c: [c.pop("group_size")]),
+                ("fp8_blocks", lambda c: [c.pop("weight_block_size")]),
+                ("ct_w4_rows", lambda c: c["config_groups"]["group_0"].update(targets=["LinearBase"])),
+                ("ct_w4_rows", lambda c: c["config_groups"]["group_0"].update(targets=["re:.*q_proj"])),
+                ("ct_w4_rows", lambda c: c.update(ignore=["language_model.lm_head", "re:.*vision.*"]))):
+            with self.subTest(name):
+                code, _, err = self.mkc("run", self.broken(name, lambda t: None, config), *RUN)
+                self.assertEqual(code, 0, err)
 
     def test_floats_of_another_kind_are_refused(self):
         def edit(t):

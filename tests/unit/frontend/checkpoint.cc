@@ -100,7 +100,8 @@ namespace {
 
 constexpr const char* kQuantized =
     R"("quantization_config": {"quant_method": "compressed-tensors", "format": "float-quantized",
-       "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}},
+       "config_groups": {"group_0": {"targets": ["Linear"],
+         "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}},
        "hidden_act")";
 
 // Returns the tensors of a llama. Each weight in `coded` holds e4m3 codes and has a tensor of scales.
@@ -163,7 +164,8 @@ namespace {
 
 constexpr const char* kPacked =
     R"("quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
-       "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "strategy": "group"}}}},
+       "config_groups": {"group_0": {"targets": ["Linear"],
+         "weights": {"num_bits": 4, "type": "int", "strategy": "group"}}}},
        "hidden_act")";
 
 // Returns the error for a llama whose q_proj has codes of 4 bits and scales of these shapes.
