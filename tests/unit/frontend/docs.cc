@@ -5,21 +5,6 @@
 using namespace mkc;
 using namespace mkc::test;
 
-namespace {
-
-// Returns the fenced block of docs/families.md that follows the line `<!-- NAME -->`.
-std::string example(const std::string& name) {
-  const auto page = read_source(MKC_SOURCE_DIR "/docs/families.md");
-  REQUIRE(page.ok());
-  const std::string& text = page.value().text;
-  const size_t mark = text.find("<!-- " + name + " -->");
-  REQUIRE(mark != std::string::npos);
-  const size_t begin = text.find('\n', text.find("```", mark)) + 1;
-  return text.substr(begin, text.find("```", begin) - begin);
-}
-
-}  // namespace
-
 TEST_CASE("the family and the model file of docs/families.md give the ops shown there") {
   const TempDir dir;
   dir.write("family.yaml", example("family"));

@@ -124,6 +124,16 @@ std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph) {
   return tensors;
 }
 
+std::string example(const std::string& name) {
+  const auto page = read_source(MKC_SOURCE_DIR "/docs/families.md");
+  REQUIRE(page.ok());
+  const std::string& text = page.value().text;
+  const size_t mark = text.find("<!-- " + name + " -->");
+  REQUIRE(mark != std::string::npos);
+  const size_t begin = text.find('\n', text.find("```", mark)) + 1;
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
 std::string listing(const OpGraph& graph) {
   std::string out;
   for (const Op& op : graph.ops) {

@@ -45,6 +45,10 @@ const Tensor& tensor_of(const OpGraph& graph, const std::string& name);
 // expert.
 std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph);
 
+// Returns the fenced block of docs/families.md that follows the line `<!-- NAME -->`. The test fails if there
+// is none.
+std::string example(const std::string& name);
+
 // Returns one op a line, as "layer op inputs -> outputs attrs".
 std::string listing(const OpGraph& graph);
 
