@@ -8,30 +8,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "ir/source_line.h"
+
 namespace mkc {
-namespace {
-
-bool is_continuation(std::string_view text, size_t i) {
-  return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
-}
-
-// Returns the length of the well-formed UTF-8 sequence at `i` (Unicode 15, table 3-7), or 0.
-size_t sequence_length(std::string_view text, size_t i) {
-  const auto lead = static_cast<unsigned char>(text[i]);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  for (size_t k = 1; k < length; ++k) {
-    if (!is_continuation(text, i + k)) return 0;
-  }
-  const auto second = static_cast<unsigned char>(text[i + 1]);
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool surrogate = lead == 0xED && second > 0x9F;
-  const bool too_large = lead == 0xF4 && second > 0x8F;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
-}  // namespace
 
 Result<Source> read_source(const std::string& path) {
   std::error_code code;
@@ -57,7 +36,7 @@ Status check_text(const Source& source) {
   for (size_t i = 0; i < text.size(); i += length) {
     const char c = text[i];
     const bool control = (c >= 0 && c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
-    length = sequence_length(text, i);
+    length = character_bytes(text, i);
     if (length != 0 && !control) continue;
     const Place place = place_of(text, i);
     // The message shows no source line, because its bytes are at fault.

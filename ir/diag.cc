@@ -10,6 +10,8 @@
 #include <numeric>
 #include <thread>
 
+#include "ir/source_line.h"
+
 namespace mkc {
 namespace {
 
@@ -47,7 +49,7 @@ Error error_at(const Loc& loc, std::string_view message, std::string_view source
   if (!loc.known()) return {fmt::format("{}: error: {}", loc.file, message)};
   std::string text = fmt::format("{}:{}:{}: error: {}", loc.file, loc.line, loc.col, message);
   const std::string_view line = line_of(source, loc.line);
-  if (!line.empty()) text += fmt::format("\n{}\n{:>{}}", line, '^', std::max(loc.col, 1u));
+  if (!line.empty()) text += "\n" + line_with_caret(line, loc.col);
   return {std::move(text)};
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/source_line.h"
+
 namespace mkc {
 namespace {
 
@@ -63,14 +65,16 @@ std::string spell_name(std::string_view name) {
 
 std::string spell_string(std::string_view text) {
   std::string out = "\"";
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (is_control(c) || begins_c1(text.substr(i)) || (i > 0 && begins_c1(text.substr(i - 1))))
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  size_t bytes = 0;
+  for (size_t i = 0; i < text.size(); i += bytes) {
+    bytes = std::max<size_t>(character_bytes(text, i), 1);
+    const std::string_view character = text.substr(i, bytes);
+    if (character == "\"" || character == "\\")
+      out += fmt::format("\\{}", character);
+    else if (character_bytes(text, i) == 0 || has_control(character))
+      for (const char c : character) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
-      out += c;
+      out += character;
   }
   return out + '"';
 }

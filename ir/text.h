@@ -33,7 +33,7 @@ bool continues_name(char c);
 std::string spell_name(std::string_view name);
 // Tells whether UTF-8 text has control characters: those of ASCII, or U+0080 to U+009F.
 bool has_control(std::string_view text);
-// Returns the text in double quotes, with '"', '\' and control characters escaped.
+// Returns the text in double quotes, with '"', '\', control characters and bytes that are no UTF-8 escaped.
 std::string spell_string(std::string_view text);
 // Returns text that reads back to the same double and never as an integer.
 std::string spell_double(double value);

@@ -21,6 +21,32 @@ TEST_CASE("an error shows its line with a caret") {
   CHECK(e.message == "a.yaml:2:3: error: bad key 'x'\ntwo\n  ^");
 }
 
+TEST_CASE("an error shows no control character of a file, and its caret stays below the byte") {
+  const auto shown = [](const std::string& line, uint32_t col) {
+    const std::string message = error_at({"f", 1, col}, "bad", line + "\nnext").message;
+    return message.substr(message.find('\n') + 1);
+  };
+  CHECK(shown("a\x1b[31mb", 7) == "a\\x1b[31mb\n" + std::string(9, ' ') + "^");
+  CHECK(shown("\x1b[31m", 1) == "\\x1b[31m\n^");
+  CHECK(shown("\x7f\xff\xc2\x9bx", 5) == "\\x7f\\xff\\xc2\\x9bx\n" + std::string(16, ' ') + "^");
+  CHECK(shown(std::string("\0x", 2), 2) == "\\x00x\n    ^");
+  CHECK(shown("\tü: x", 6) == "\tü: x\n\t   ^");
+  CHECK(shown("ab\r", 3) == "ab\n  ^");
+  CHECK(shown("ab", 5) == "ab\n    ^");
+  CHECK(shown("\xe2\x82", 2) == "\\xe2\\x82\n    ^");
+}
+
+TEST_CASE("an error cuts a long line around its caret, between characters") {
+  const auto shown = [](const std::string& line, uint32_t col) {
+    const std::string message = error_at({"f", 1, col}, "bad", line).message;
+    return message.substr(message.find('\n') + 1);
+  };
+  const std::string a(200, 'a'), b(199, 'b');
+  CHECK(shown(a + "X" + b, 201) == a + "X" + b + "\n" + std::string(200, ' ') + "^");
+  CHECK(shown("a" + a + "X" + b + "b", 202) == "…" + a + "X" + b + "…\n" + std::string(201, ' ') + "^");
+  CHECK(shown("ü" + a.substr(1) + "X", 202) == "…" + a.substr(1) + "X\n" + std::string(200, ' ') + "^");
+}
+
 TEST_CASE("bugs of two threads at once end the process in order") {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
