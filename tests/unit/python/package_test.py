@@ -131,17 +131,14 @@ class PackageTest(unittest.TestCase):
                 tokens.close()  # leaves a sequence alone that was changed since
                 self.assertEqual(session.position, position)
             session.rewind()
-            with self.assertRaisesRegex(mkc.Error, "^logprobs: error: generate yields none"):
-                next(session.generate(prompt, 3, logprobs=2))
-            self.assertEqual(session.position, 0)
+            self.assertRaisesRegex(mkc.Error, "^logprobs: error: generate yields none", next, session.generate(prompt, 3, logprobs=2))
             self.assertEqual(list(session.generate(prompt, 3, stop=iter([7]), allowed=[7])), [])
             session.rewind()
             self.assertEqual(list(session.generate(prompt, 3, allowed=iter([7]))), [7] * 3)
             with self.assertRaisesRegex(mkc.DtypeError, "^stop: error: "):
                 list(session.generate(prompt, 3, stop=[0.5]))
             session.rewind()
-            tokens = session.generate(prompt, 16, steps_per_launch=16)
-            next(tokens)
+            next(tokens := session.generate(prompt, 16, steps_per_launch=16))
         tokens.close()  # of a closed session
 
     def test_streamed_text_is_the_whole_text(self):
