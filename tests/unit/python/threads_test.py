@@ -170,6 +170,23 @@ class ThreadsTest(unittest.TestCase):
             session._library = library
             self.assertEqual(session.end_step(), [want])
 
+    def test_an_interrupt_behind_the_end_of_a_step_leaves_later_steps_in_order(self):
+        session, library = self.session, self.session._library
+        self.addCleanup(setattr, session, "_library", library)
+
+        def interrupted(*arguments):
+            library.mkrt_end_step(*arguments)
+            raise KeyboardInterrupt
+
+        session.begin_step([([5], 1, [0])])
+        session._library = Failing(library, 0)
+        session._library.mkrt_end_step = interrupted
+        with self.assertRaises(KeyboardInterrupt):
+            session.end_step()
+        session._library = library
+        session.begin_step([([5], 1, [0]), ([6], 1, [1])])
+        self.assertEqual(len(session.end_step()), 2)
+
     def test_a_step_that_ended_with_an_error_is_no_longer_under_way(self):
         session = self.session
         session.begin_step([([5, 6, 7], 3, [0])], limit=2)

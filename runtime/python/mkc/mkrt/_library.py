@@ -283,7 +283,7 @@ _handles = weakref.WeakSet()  # all _Handles
 def _give_locks():
     """Gives each handle a new lock in a forked process, which lacks the thread that may hold the old one."""
     for handle in _handles:
-        handle._calls = threading.Lock()
+        handle._calls = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_give_locks)
@@ -295,7 +295,7 @@ class _Handle:
     def __init__(self, library, handle):
         if not handle:
             raise Error.last(library)
-        self._library, self._handle, self._calls = library, handle, threading.Lock()
+        self._library, self._handle, self._calls = library, handle, threading.RLock()
         _handles.add(self)
 
     def __enter__(self):

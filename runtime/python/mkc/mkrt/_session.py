@@ -262,10 +262,11 @@ class Session(_Handle):
 
         Errors: those of the step, which has then ended; Status.BUSY, and the step is still under way."""
         with self._alone():
-            samples = self._under_way[0] if self._under_way else None
+            # An interrupt behind the call finds the step ended, so its record is taken out before.
+            samples = self._under_way.popleft() if self._under_way else None
             failed = self._library.mkrt_end_step(self._open(), None, samples)
-            if samples is not None and failed not in (Status.BUSY, Status.OUT_OF_ORDER):
-                self._under_way.popleft()
+            if samples is not None and failed in (Status.BUSY, Status.OUT_OF_ORDER):
+                self._under_way.appendleft(samples)
             self._check(failed)
         self._requests = len(samples)
         ids = [of.ids[:of.count] for of in samples]
