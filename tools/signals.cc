@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -12,6 +11,8 @@
 
 namespace mkc {
 namespace {
+
+constexpr int kSignalled = 128;  // shells give this, plus the signal, where one ends a process
 
 const char* g_program = "";  // a handler reaches nothing but globals
 
@@ -45,11 +46,14 @@ void handle_signals(const char* program) {
 }
 
 void end_by_signal(int signal) {
-  const int error = errno;
   mkrt::remove_temporaries_at_end();
   std::signal(signal, SIG_DFL);
-  std::raise(signal);  // it is blocked until this handler returns
-  errno = error;
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, signal);
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+  std::raise(signal);
+  _exit(kSignalled + signal);  // the first process of a container ignores signals without a handler
 }
 
 void reserve_standard_streams() {
