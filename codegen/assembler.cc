@@ -98,8 +98,7 @@ std::string why_not_loaded(const std::string& assembler, uint32_t driver) {
   if (driver == 0 || driver / 1000 >= release) return "";
   return fmt::format(
       "the driver supports CUDA {}.{}, and {} makes cubins of CUDA {}: expected a driver of {}.0 or newer, "
-      "or "
-      "an --assembler of CUDA 12.8 or 12.9",
+      "or an --assembler of CUDA 12.8 or 12.9",
       driver / 1000, driver % 1000 / 10, assembler, release, release);
 }
 

@@ -82,7 +82,7 @@ Result<BuiltCubin> cubin_of_check(const BodyCheck& check, const std::vector<std:
   request.value().without = without;
   Result<Compilation> opened = open_model(request.value(), false);
   if (!opened.ok()) return opened.error();
-  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(flag);
+  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(flag, opened.value().driver);
   if (!assembler.ok()) return assembler.error();
   return build_cubin(opened.value(), *assembler.value(), cache);
 }

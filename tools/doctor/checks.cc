@@ -101,7 +101,7 @@ class Checks {
 
   // Compiles the models of bodies while the other checks run.
   Result<CheckReport> run() {
-    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(options_.assembler);
+    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(options_.assembler, options_.driver);
     if (!assembler.ok()) no_assembler_ = assembler.error().message;
     Jobs compiling(body_jobs(), report_.threads);
     const Status probes = put_probes(folder_, target_, assembler.ok() ? assembler.value().get() : nullptr);

@@ -13,6 +13,7 @@ namespace mkc {
 struct CheckOptions {
   std::vector<std::string> without;  // target features that are neither checked nor used
   std::string assembler;             // value of --assembler
+  uint32_t driver = 0;               // of find_assembler()
   std::vector<std::string> only;     // substrings, one of which a check's name must have; empty: all checks
 };
 

@@ -74,7 +74,9 @@ void look_at_gpu(GpuFindings& f, const DoctorArguments& a, const std::string& as
     Target of = target.value();
     of.engines = without(of.engines, a.checks.without);
     print_err("doctor: {} is checked: {}\n", f.facts.name, check_limits());
-    Result<CheckReport> report = check_device(of, a.checks);
+    CheckOptions options = a.checks;
+    options.driver = f.facts.driver;
+    Result<CheckReport> report = check_device(of, options);
     if (report.ok()) {
       f.checked = std::move(report.value());
       keep_measured(f);
@@ -98,9 +100,16 @@ Result<Findings> look(const DoctorArguments& a) {
   Result<ProcessorFindings> processor = look_at_processor(a.processor);
   if (!processor.ok()) return processor.error();
   f.processor = std::move(processor.value());
+  const mkrt::Result<mkrt::DeviceFacts> facts = mkrt::ask_cuda();
+  std::string newer;  // name of the first assembler whose cubins the driver does not load
   AssemblerSearch search = search_assemblers(a.checks.assembler);
   for (const AssemblerCandidate& c : search.found) {
     const Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
+    if (opened.ok() && facts.ok() && !why_not_loaded(opened.value()->name(), facts.value().driver).empty()) {
+      f.assemblers.push_back({c.path, c.origin, "newer than the driver"});
+      if (newer.empty()) newer = opened.value()->name();
+      continue;
+    }
     f.assemblers.push_back({c.path, c.origin,
                             !opened.ok()          ? opened.error().message
                             : f.assembler.empty() ? "used"
@@ -109,12 +118,11 @@ Result<Findings> look(const DoctorArguments& a) {
   }
   f.looked_at = std::move(search.looked_at);
   f.cache = default_cache().folder;
-  const mkrt::Result<mkrt::DeviceFacts> facts = mkrt::ask_cuda();
   f.gpu = facts.ok() ? facts.value().name : facts.error().message;
   if (!facts.ok()) return f;
   f.found_gpu.emplace();
   f.found_gpu->facts = facts.value();
-  look_at_gpu(*f.found_gpu, a, f.assembler);
+  look_at_gpu(*f.found_gpu, a, f.assembler.empty() ? newer : f.assembler);
   return f;
 }
 
