@@ -65,6 +65,11 @@ Status check_scales(const FormatRule& rule, const Document& config, const Quanti
   return differs(config, rule.scales_key, m.stored.scales, scales_text(m));
 }
 
+Status check_rule(const FormatRule& rule, const Document& config, const QuantizedMatrix& m) {
+  MKC_TRY_STATUS(check_codes(rule, config, m));
+  return check_scales(rule, config, m);
+}
+
 Status check_not_left_out(const PlannedFormats& asked, const Document& config, const QuantizedMatrix& m) {
   const std::string module = m.name.substr(0, m.name.rfind('.'));
   for (const ModulePattern& pattern : asked.left_out) {
@@ -99,8 +104,13 @@ Result<bool> check_asked_format(const PlannedFormats& asked, const Document& con
     if (!found) return may_name_classes(asked);
     rule = found;
   }
-  MKC_TRY_STATUS(check_codes(*rule, config, matrix));
-  MKC_TRY_STATUS(check_scales(*rule, config, matrix));
+  // AutoRound gave the same class to each of several groups (its pull request 2128), so that any may be
+  // meant.
+  const auto may_be_meant = [&](const FormatRule& other) {
+    return rule->all && other.all && check_rule(other, config, matrix).ok();
+  };
+  if (std::ranges::any_of(asked.rules, may_be_meant)) return true;
+  MKC_TRY_STATUS(check_rule(*rule, config, matrix));
   return true;
 }
 

@@ -100,7 +100,7 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
   if (quantized && quantized->modelopt) {
     checkpoint.planned_ = read_modelopt_formats(*quantized->modelopt);
   } else if (quantized) {
-    MKC_TRY(planned, read_planned_formats(*scope.config));
+    MKC_TRY(planned, read_planned_formats(*scope.config, !tensors.empty()));
     checkpoint.planned_ = std::move(planned);
   }
   if (tensors.empty()) {

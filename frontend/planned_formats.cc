@@ -112,17 +112,18 @@ Result<FormatRule> read_method(const Document& config, const std::string& method
 
 }  // namespace
 
-Result<PlannedFormats> read_planned_formats(const Document& config) {
+Result<PlannedFormats> read_planned_formats(const Document& config, bool has_tensors) {
   PlannedFormats planned;
   const std::string method = value_of(config, "quant_method").string;
+  planned.by_module = method == "compressed-tensors";
   for (const char* key : kLeftOutKeys) {
+    if (has_tensors && !planned.by_module) break;  // the tensors say it
     MKC_TRY(patterns, read_patterns(config, value_of(config, key)));
     for (ModulePattern& pattern : patterns) {
       pattern.exact = method == "compressed-tensors";
       planned.left_out.push_back(std::move(pattern));
     }
   }
-  planned.by_module = method == "compressed-tensors";
   planned.overridden = !planned.by_module && has_overrides(config);
   if (!planned.by_module) {
     for (const char* name : kLeftOut) planned.left_out.push_back({.name = name});

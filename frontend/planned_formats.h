@@ -34,9 +34,10 @@ struct PlannedFormats {
   bool overridden = false;  // other keys override the rule for some modules, and are not read
 };
 
-// Reads `quantization_config`, which read_quantization() has accepted. Errors: patterns that are no list of
-// strings, or that are no regular expressions; a group_size that is no number.
-Result<PlannedFormats> read_planned_formats(const Document& config);
+// Reads `quantization_config`, which read_quantization() has accepted. Modules that are left out are read for
+// compressed-tensors, and where there are no tensors, which would say it. Errors: patterns that are no list
+// of strings, or that are no regular expressions; a group_size that is no number.
+Result<PlannedFormats> read_planned_formats(const Document& config, bool has_tensors);
 
 // Reads the `quantization` of hf_quant_config.json, which read_quantization() has accepted.
 PlannedFormats read_modelopt_formats(const Document& document);

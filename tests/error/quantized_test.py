@@ -291,6 +291,15 @@ class QuantizedTest(Command):
             self.assertEqual(code, 1 if error else 0, err)
             self.assertIn(error, err)
 
+    def test_groups_that_all_name_linear_are_told_apart_by_tensors(self):
+        def two(c, bits):
+            group = c["config_groups"]["group_0"]
+            c["config_groups"]["group_1"] = {**group, "weights": {**group["weights"], "num_bits": bits}}
+            group["weights"]["num_bits"] = 12 - bits
+        for bits in (4, 8):
+            code, _, err = self.mkc("run", self.broken("ct_w4_rows", lambda t: None, lambda c, bits=bits: two(c, bits)), *RUN)
+            self.assertEqual(code, 0, err)
+
     def test_keys_that_quantizers_write_beside_other_tensors_are_not_held_against_them(self):
         for name, config in (
                 ("gptq", lambda c: c.update(sym=False)),
