@@ -29,6 +29,7 @@ using mkrt::Result;
 using mkrt::Status;
 
 constexpr int32_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+constexpr int kBlanksAtOnce = 1000;    // blank lines of a call that does not wait
 constexpr uint32_t kMaxWaiting = 256;  // requests of a pipe that have been read and do not run
 
 // The read_field() functions set `value` from an optional key. An absent key leaves `value` as it is.
@@ -232,6 +233,7 @@ Result<std::optional<NumberedLine>> BatchSource::next(bool wait) {
     next = std::move(lines_.front());
     lines_.pop_front();
   }
+  int blanks = 0;
   while (!next && stream_) {
     const Result<std::optional<std::string>> line = stream_->next(wait);
     if (!line.ok() && stream_->failed()) return line.error();
@@ -241,7 +243,10 @@ Result<std::optional<NumberedLine>> BatchSource::next(bool wait) {
     }
     if (!line.value() && stream_->at_end() && taken_ == 0) return no_requests(name_);
     if (!line.value()) return next;
-    if (!is_blank(*line.value())) next = numbered(stream_->number(), *line.value(), name_, defaults_);
+    if (!is_blank(*line.value()))
+      next = numbered(stream_->number(), *line.value(), name_, defaults_);
+    else if (!wait && ++blanks == kBlanksAtOnce)
+      return next;
   }
   ++taken_;
   return next;

@@ -15,8 +15,8 @@ class LineReader {
 
   // Takes the next line, without its line feed. Waits for one until `wake` can be read if `wait` is set.
   // Returns nothing where no line is complete, and at the end. A call that does not wait reads 1 MiB at most.
-  // Errors: a line of more than 64 MiB, behind
-  // which the next call goes on; a read that fails, which failed() tells.
+  // Errors: a line of more than 64 MiB, behind which the next call goes on; a read that fails, which failed()
+  // tells.
   mkrt::Result<std::optional<std::string>> next(bool wait, int wake = -1);
 
   // Tells whether all lines have been taken.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -126,6 +127,29 @@ constexpr mkrt::BatchLimits kPipeLimits = {
 
 std::string good_line(int id) {
   return fmt::format("{{\"prompt_ids\": [{}], \"max_new_tokens\": 3}}\n", id);
+}
+
+TEST_CASE("a pipe of blank lines without an end holds up nobody who does not wait") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::atomic<bool> ended = false;
+  std::thread writer([&] {
+    const std::string blanks(4096, '\n');
+    while (!ended && write(ends[1], blanks.data(), blanks.size()) > 0) continue;
+    close(ends[1]);
+  });
+  mkrt::Result<BatchSource> source = BatchSource::open(fmt::format("/dev/fd/{}", ends[0]), {});
+  REQUIRE(source.ok());
+  for (int i = 0; i < 10; ++i) {
+    const auto line = source.value().next(false);
+    REQUIRE(line.ok());
+    CHECK_FALSE(line.value());
+  }
+  ended = true;
+  char rest[4096];
+  while (read(ends[0], rest, sizeof(rest)) > 0) continue;
+  writer.join();
+  close(ends[0]);
 }
 
 // Answers the rest of a source, and sets `answers` by line.
