@@ -30,8 +30,8 @@ struct LaunchAttribute {  // CUlaunchAttribute, with a value of one int
   int pad;
   int value[16];
 };
-constexpr int kCapturesOverlap =
-    12030;                      // CUDA version whose drivers put launches that may overlap into graphs
+// The CUDA version whose drivers put launches that may overlap into graphs.
+constexpr int kCapturesOverlap = 12030;
 constexpr int kMayOverlap = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 struct LaunchConfig {  // CUlaunchConfig
