@@ -22,8 +22,8 @@ T parse_flag(const std::string& flag, const std::string& text, T min, T max) {
   T value{};
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (fault == std::errc() && end == text.data() + text.size() && value >= min && value <= max) return value;
-  const bool any =
-      std::is_signed_v<T> && min == std::numeric_limits<T>::min() && max == std::numeric_limits<T>::max();
+  const bool any = std::is_signed_v<T> && min == std::numeric_limits<T>::min() &&
+                   max == std::numeric_limits<T>::max() && fault != std::errc::result_out_of_range;
   throw CLI::ValidationError(flag, any ? fmt::format("found {}, expected a whole number", text)
                                        : fmt::format("found {}, expected {} to {}", text, min, max));
 }
