@@ -1,4 +1,4 @@
-// What the config asks for is held against the tensors of a quantized matrix.
+// This check holds what the config asks for against the tensors of a quantized matrix.
 #pragma once
 
 #include <string>

@@ -12,9 +12,8 @@ namespace mkc {
 size_t character_bytes(std::string_view text, size_t i);
 
 // Returns the line with a second line whose caret is below the byte of column `col`, counted from 1. Wide
-// characters count as one column. Control
-// characters but tabs, and bytes that are no UTF-8, become \xHH, so that no file can send any to a terminal.
-// A long line is cut around the caret.
+// characters count as one column. Control characters but tabs, and bytes that are no UTF-8, become \xHH, so
+// that no file can send any to a terminal. A long line is cut around the caret.
 std::string line_with_caret(std::string_view line, uint32_t col);
 
 }  // namespace mkc
