@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+from pathlib import Path
 
 from command import CACHE, FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
 
@@ -322,34 +323,52 @@ class OutputTest(Command):
             self.refuses("folder: error: cannot write: Is a directory\n", *command, "folder")
             self.refuses("none/l.npy: error: cannot create: No such file or directory\n", *command, "none/l.npy")
 
-    def test_nothing_is_left_where_a_signal_ends_it(self):
-        """An assembler that never ends stands in for NVIDIA's."""
+    def assembling(self, *begin):
+        """Returns mkc, begun by the command `begin`, while its assembler runs, which never ends. The assembler's number is in
+        the file "pid"."""
         slow = self.dir / "bin" / "ptxas"
-        slow.parent.mkdir()
+        slow.parent.mkdir(exist_ok=True)
         slow.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "Cuda compilation tools, release 13.0, V13.0.88"; exit; }\n'
-                        'for last; do :; done\necho half > "$last"\necho $$ > "$PID"\nexec sleep 60\n')
+                        'for last; do :; done\necho half > "$last"\necho $$ > "$PID.new"\nmv "$PID.new" "$PID"\nexec sleep 60\n')
         slow.chmod(0o755)
-        temporary, cache, pid = self.dir / "tmp", self.dir / "cache", self.dir / "pid"
-        temporary.mkdir()
+        temporary, pid = self.dir / "tmp", self.dir / "pid"
+        temporary.mkdir(exist_ok=True)
+        env = {**os.environ, "TMPDIR": str(temporary), "MKC_CACHE": str(self.dir / "cache"), "MKC_ASSEMBLER": str(slow), "PID": str(pid)}
+        process = subprocess.Popen([*begin, MKC, "compile", FIXTURE, "-o", "a.cubin"], cwd=self.dir, env=env,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + LIMIT_S
+        while not pid.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertTrue(pid.exists())
+        self.assertNotEqual(list(temporary.iterdir()), [])
+        return process
+
+    def check_nothing_is_left(self):
+        self.assertEqual(list((self.dir / "tmp").iterdir()), [])
+        self.assertFalse((self.dir / "a.cubin").exists())
+        self.assertEqual([p for p in (self.dir / "cache").rglob("*") if p.is_file()], [])
+
+    def test_nothing_is_left_where_a_signal_ends_it(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            env = {**os.environ, "TMPDIR": str(temporary), "MKC_CACHE": str(cache), "MKC_ASSEMBLER": str(slow), "PID": str(pid)}
-            process = subprocess.Popen([MKC, "compile", FIXTURE, "-o", "a.cubin"], cwd=self.dir, env=env,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.addCleanup(process.kill)
-            deadline = time.monotonic() + LIMIT_S
-            while not pid.exists() and process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.02)
-            self.assertTrue(pid.exists())
-            self.assertNotEqual(list(temporary.iterdir()), [])
+            process = self.assembling()
             process.send_signal(number)
             self.assertEqual(process.wait(timeout=LIMIT_S), -number)
-            while not pid.read_text():
-                time.sleep(0.02)
-            os.kill(int(pid.read_text()), signal.SIGKILL)
-            pid.unlink()
-            self.assertEqual(list(temporary.iterdir()), [])
-            self.assertFalse((self.dir / "a.cubin").exists())
-            self.assertEqual([p for p in cache.rglob("*") if p.is_file()] if cache.exists() else [], [])
+            assembler = self.dir / "pid"
+            os.kill(int(assembler.read_text()), signal.SIGKILL)
+            assembler.unlink()
+            self.check_nothing_is_left()
+
+    def test_a_signal_ends_the_first_process_of_a_container(self):
+        """The kernel ignores a signal that such a process has no handler for."""
+        first = ("unshare", "--pid", "--fork", "--kill-child")
+        if subprocess.run([*first, "true"], capture_output=True, timeout=LIMIT_S).returncode != 0:
+            self.skipTest("needs the right to make a namespace of processes")
+        parent = self.assembling(*first)
+        child = int(Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text())
+        os.kill(child, signal.SIGTERM)
+        self.assertEqual(parent.wait(timeout=LIMIT_S), 128 + signal.SIGTERM)
+        self.check_nothing_is_left()
 
     def test_targets_of_all_machines(self):
         for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_89", "rtx4090"), ("sm_90a", "h100"),

@@ -6,11 +6,18 @@ shapes for one of the other targets each.
 """
 import itertools
 import json
+import shutil
+import subprocess
 import sys
 import unittest
 
-from command import ROOT, Command
+from command import MKC, ROOT, Command
 
+sys.path.insert(0, str(ROOT / "tools" / "bench"))
+from control_path import register_limits
+
+FETCHED = MKC.parent / "assembler" / "bin" / "nvdisasm"
+NVDISASM = FETCHED if FETCHED.exists() else shutil.which("nvdisasm")
 WAYS = list(itertools.product(("64", "256"), ("sm_90a", "sm_80", "sm_89", "sm_120")))
 ALL = "--all" in sys.argv
 BENCH, OTHER = (sorted((ROOT / folder).iterdir()) for folder in ("tools/bench/configs", "tests/fixtures/configs"))
@@ -47,10 +54,21 @@ CODINGS = {
 
 
 class Spills(Command):
-    def check_registers(self, out):
+    def check_registers(self, out, warpgroups=False):
         summary = json.loads(out)
         self.assertGreater(summary["registers"], 0)  # the assembler's log was read
         self.assertEqual(summary["spill_bytes"], 0)
+        if NVDISASM and summary["target"] == "sm_90a":
+            self.check_register_limits(warpgroups)
+
+    def check_register_limits(self, warpgroups):
+        """Checks that no code behind setmaxnreg uses a register that its warps lack. Kernels with products of warpgroups
+        have such code."""
+        sass = subprocess.run([NVDISASM, "-c", self.dir / "a.cubin"], capture_output=True, text=True, timeout=60, check=True).stdout
+        limits = register_limits(sass)
+        self.assertTrue(limits or not warpgroups)
+        for limit, highest in limits:
+            self.assertLess(highest, limit)
 
     def test_no_shape_spills(self):
         for config, (tokens, target) in CASES:
@@ -60,7 +78,7 @@ class Spills(Command):
                 if "no assembler" in err:
                     self.skipTest("no assembler")
                 self.assertEqual(code, 0, err)
-                self.check_registers(out)
+                self.check_registers(out, warpgroups=(tokens, target) == ("256", "sm_90a"))
 
     def test_no_shape_spills_that_unpacks_its_weights(self):
         for n, (coding, (name, more)) in enumerate(itertools.product(CODINGS, CODED)):

@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-LINE = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?);")
-LABEL = re.compile(r"(\.L_x_\d+):")
+LINE = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.x]*)\s*(.*?);")
+LABEL = re.compile(r"(\.L_x_\d+|\$__internal[\w$]+):")
 # Branches that only diverged lanes take.
 RARE = ("BRA.DIV", "BRA.U.ANY")
 GLOBAL, SHARED = re.compile(r"LDG\.|LD\.|ATOMG"), re.compile(r"LDS|LDSM")
@@ -33,7 +33,7 @@ def instructions(sass):
             code.append(Instruction((found[2] or "").strip(), found[3], found[4] + line[found.end():]))
     following = []
     for at, i in enumerate(code):
-        targets = [labels[name] for name in re.findall(r"\.L_x_\d+", i.operands) if name in labels]
+        targets = [labels[name] for name in re.findall(LABEL.pattern[:-1], i.operands) if name in labels]
         goes_on = [at + 1] if at + 1 < len(code) else []
         if i.opcode.startswith("BRX"):
             following.append(targets)
@@ -42,6 +42,8 @@ def instructions(sass):
             following.append(targets if always else targets + goes_on)
         elif i.opcode.startswith(("EXIT", "RET")) and not i.predicate:
             following.append([])
+        elif i.opcode.startswith("CALL"):
+            following.append(targets + goes_on)
         else:
             following.append(goes_on)
     return code, following
@@ -167,6 +169,43 @@ def control_path(sass):
              "dispatch_to_poll": summary(to_poll)}
     for name, way in product_path(code, following, sorted(ends), products, ends | copies).items():
         found[name] = summary([counts(code, way)] if way else [])
+    return found
+
+
+BRACKETS = re.compile(r"\[[^]]*\]")
+
+
+def covered(opcode):
+    """How many registers an operand of this instruction covers at most, from the one that it names."""
+    if found := re.match(r"[HQ]GMMA\.64x(\d+)", opcode):
+        return int(found[1]) // 2  # 64 rows of f32 in 128 threads
+    if "MMA" in opcode or ".128" in opcode:
+        return 4
+    return 2 if ".64" in opcode or ".WIDE" in opcode else 1
+
+
+def highest_register(instruction):
+    """The highest register that an instruction reads or writes; -1: it has none."""
+    addresses = registers(" ".join(BRACKETS.findall(instruction.operands)))
+    values = registers(BRACKETS.sub("", instruction.operands))
+    return max([int(r[1:]) for r in addresses] + [int(r[1:]) + covered(instruction.opcode) - 1 for r in values], default=-1)
+
+
+def register_limits(sass):
+    """Returns (limit, highest register) of each setmaxnreg: the limit that it sets, and the highest register of the
+    code up to the next one."""
+    code, following = instructions(sass)
+    starts = where(code, "USETMAXREG")
+    found = []
+    for start in sorted(starts):
+        reached, waiting = {start}, [start]
+        while waiting:
+            for then in following[waiting.pop()]:
+                if then not in reached and then not in starts:
+                    reached.add(then)
+                    waiting.append(then)
+        limit = int(re.search(r"0x[0-9a-f]+", code[start].operands)[0], 16)
+        found.append((limit, max(highest_register(code[at]) for at in reached)))
     return found
 
 

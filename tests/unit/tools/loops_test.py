@@ -11,6 +11,8 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(sys.argv[1])
+sys.path.insert(0, str(ROOT / "tools" / "bench"))
+from control_path import register_limits
 PROGRAM = ROOT / "tools" / "bench" / "loops"
 PTX = """
 .visible .entry mk_kernel()
@@ -99,6 +101,23 @@ MATRIX = """
         /*00a0*/                   EXIT ;
 """
 
+# Two kinds of warps behind setmaxnreg. The first calls a routine, and its matrices cover R24 to R55.
+LIMITED = """
+        /*0000*/              @!P0 BRA `(.L_x_1) ;
+        /*0010*/                   USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xc8 ;
+        /*0020*/                   HGMMA.64x64x16.F32.BF16 R24, R16, gdesc[UR8], R24 ;
+        /*0030*/                   CALL.REL.NOINC `($__internal_0_$__cuda_div) ;
+        /*0040*/                   EXIT ;
+.L_x_1:
+        /*0050*/                   USETMAXREG.DEALLOC.CTAPOOL 0x18 ;
+        /*0060*/                   LDS.128 R12, [R22] ;
+        /*0070*/                   STS [R14], R23 ;
+        /*0080*/                   EXIT ;
+$__internal_0_$__cuda_div:
+        /*0090*/                   IMAD.WIDE.U32 R60, R2, R4, R6 ;
+        /*00a0*/                   RET.REL.NODEC R4 `(mk_kernel) ;
+"""
+
 
 def way(instructions, global_loads, shared_loads, barriers, copies):
     found = {"instructions": instructions, "global_loads": global_loads, "shared_loads": shared_loads, "barriers": barriers,
@@ -130,6 +149,10 @@ class LoopsTest(unittest.TestCase):
 
     def test_a_loop_is_counted_along_its_way_of_most_matrix_instructions(self):
         self.assertEqual(printed("--matrix", MATRIX), [{"matrix": 2, "instructions": 7, "slots": 8, "global": 0, "shared": 1, "ring": False}])
+
+    def test_registers_behind_setmaxnreg_are_those_that_code_reaches(self):
+        self.assertEqual(register_limits(LIMITED), [(200, 61), (24, 23)])
+        self.assertEqual(register_limits(LIMITED.replace("R60", "R40")), [(200, 55), (24, 23)])
 
     def test_the_simulator_has_the_newest_counts(self):
         """Compares control_path.h with the newest result. Each count is the longest of the models' middle
