@@ -107,7 +107,7 @@ struct TaskGrid {
   std::vector<Access> writes;
   std::vector<Wait> waits;
   std::vector<Notify> notifies;
-  Attrs attrs;            // eps, head_dim, kv_tile, …
+  Attrs attrs;            // eps, head_dim, window, …
   std::vector<OpId> ops;  // ops that the grid implements, as indices into the op graph
   int32_t layer = -1;
   Loc loc;

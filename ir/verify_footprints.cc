@@ -91,9 +91,13 @@ std::optional<Bounds> reached(const Symbols& symbols, const StepSymbols& step, S
   if (!step.tokens.valid()) return {};
   const Symbol& s = symbols[id];
   const int64_t tokens = symbols[step.tokens].bounds.hi;
-  for (const SymbolId counted : {step.tokens, step.requests, step.logit_rows, step.q_len, step.kv_len,
-                                 step.blocks ? step.blocks->rows : SymbolId{}})
-    if (id == counted) return Bounds{1, s.bounds.hi};
+  // The host refuses steps of more tokens, requests or positions, and blocks are cut by their greatest number of rows.
+  for (const SymbolId limited :
+       {step.tokens, step.requests, step.kv_len, step.blocks ? step.blocks->rows : SymbolId{}})
+    if (id == limited) return Bounds{1, s.bounds.hi};
+  if (id == step.logit_rows) return Bounds{1, tokens};
+  if (id == step.q_len)
+    return Bounds{1, step.kv_len.valid() ? std::min(tokens, symbols[step.kv_len].bounds.hi) : tokens};
   if (id == step.first_row && s.sums.valid()) return Bounds{0, tokens - 1};
   if (s.routed && id == step.active_expert_rows) return Bounds{1, tokens};
   if (s.routed && id == step.active_expert_begin) return Bounds{0, routing_of(symbols).choices * tokens - 1};

@@ -43,7 +43,7 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
     print_out("  {:<10} {:>10.1f} us  {}\n", idle_cause_name(static_cast<IdleCause>(cause)),
               s.idle_ns[cause] / 1e3, idle_cause_text(static_cast<IdleCause>(cause)));
   print_out("  {:<10} {:>10.1f} us  of packed tiles, moved beside the bytes\n", "padding",
-            static_cast<double>(s.padding_bytes) / c.machine.stream_bytes_per_ns / 1e3);
+            padding_us(step));
   const PathTimes path = path_times(s, c.schedule().program);
   print_out("the critical path:\n");
   const auto part = [](const char* name, double ns, const char* text) {

@@ -37,6 +37,11 @@ std::pair<double, double> fraction_range(const SimulatedStep& step, const StepRa
   return std::minmax({fraction(range.slow), fraction(step.simulation), fraction(range.fast)});
 }
 
+double padding_us(const SimulatedStep& step) {
+  return static_cast<double>(step.simulation.padding_bytes) /
+         step.compilation.machine.stream_bytes_per_ns / 1e3;
+}
+
 nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
@@ -60,6 +65,7 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range
           {"weight_bytes", c.schedule().weight_bytes},
           {"memory_bytes", c.machine.memory_bytes},
           {"padding_bytes", s.padding_bytes},
+          {"padding_us", padding_us(step)},
           {"stream_idle_us", idle},
           {"critical_path_us", path_shares(step)}};
 }

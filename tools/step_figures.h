@@ -11,6 +11,9 @@ namespace mkc {
 // Returns the floor by the time of the step.
 double fraction(const Simulation& simulation);
 
+// Returns the time in which the stream moves the padding of packed tiles.
+double padding_us(const SimulatedStep& step);
+
 // Returns the least and the greatest of the three simulated steps, because faster figures may lengthen a
 // step.
 std::pair<double, double> range_ns(const SimulatedStep& step, const StepRange& range);

@@ -30,6 +30,8 @@ void check_limits(const GridUnderCheck& c) {
     c.v.report(17, c.site, fmt::format("it routes to {} experts, expected 1 to {}", experts, kMaxExperts));
   if (top_k < 1 || top_k > kMaxTopK)
     c.v.report(18, c.site, fmt::format("top_k is {}, expected 1 to {}", top_k, kMaxTopK));
+  if (const int64_t norm = int_attr(c.grid.attrs, "norm_topk", 0); norm != 0 && norm != 1)
+    c.v.report(18, c.site, fmt::format("norm_topk is {}, expected 0 or 1", norm));
 }
 
 }  // namespace

@@ -241,7 +241,6 @@ Status fuse_attention(Fusion& f, OpId attention) {
   f.write(combine, "out", out);
   for (GridId grid : {attend, combine}) {
     Attrs& attrs = f.program.grids[grid].attrs;
-    set_attr(attrs, "kv_tile", kKvTilePositions);
     if (p.window != 0) set_attr(attrs, "window", p.window);
     if (grid == attend) set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
   }

@@ -64,7 +64,7 @@ ordered_json memory_json(const Compilation& c) {
           {"ring_stages", engines.loader ? s.ring.stages : 0},
           {"stage_bytes", engines.loader ? s.ring.stage_bytes : 0},
           {"shared_bytes", shared_bytes(s, engines)},
-          {"device_shared_bytes", c.machine.shared_bytes}};
+          {"device_shared_bytes", c.machine.is_processor() ? 0 : c.machine.shared_bytes}};
 }
 
 }  // namespace mkc
