@@ -91,7 +91,8 @@ std::optional<Bounds> reached(const Symbols& symbols, const StepSymbols& step, S
   if (!step.tokens.valid()) return {};
   const Symbol& s = symbols[id];
   const int64_t tokens = symbols[step.tokens].bounds.hi;
-  // The host refuses steps of more tokens, requests or positions, and blocks are cut by their greatest number of rows.
+  // The host refuses steps of more tokens, requests or positions, and blocks are cut by their greatest number
+  // of rows.
   for (const SymbolId limited :
        {step.tokens, step.requests, step.kv_len, step.blocks ? step.blocks->rows : SymbolId{}})
     if (id == limited) return Bounds{1, s.bounds.hi};

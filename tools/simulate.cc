@@ -42,8 +42,7 @@ void print_text(const SimulatedStep& step, const StepRange& range) {
   for (size_t cause = 0; cause < kIdleCauses; ++cause)
     print_out("  {:<10} {:>10.1f} us  {}\n", idle_cause_name(static_cast<IdleCause>(cause)),
               s.idle_ns[cause] / 1e3, idle_cause_text(static_cast<IdleCause>(cause)));
-  print_out("  {:<10} {:>10.1f} us  of packed tiles, moved beside the bytes\n", "padding",
-            padding_us(step));
+  print_out("  {:<10} {:>10.1f} us  of packed tiles, moved beside the bytes\n", "padding", padding_us(step));
   const PathTimes path = path_times(s, c.schedule().program);
   print_out("the critical path:\n");
   const auto part = [](const char* name, double ns, const char* text) {

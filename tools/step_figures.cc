@@ -38,8 +38,8 @@ std::pair<double, double> fraction_range(const SimulatedStep& step, const StepRa
 }
 
 double padding_us(const SimulatedStep& step) {
-  return static_cast<double>(step.simulation.padding_bytes) /
-         step.compilation.machine.stream_bytes_per_ns / 1e3;
+  return static_cast<double>(step.simulation.padding_bytes) / step.compilation.machine.stream_bytes_per_ns /
+         1e3;
 }
 
 nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range) {
