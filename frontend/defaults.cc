@@ -25,14 +25,26 @@ std::string model_type(const Family& family, const Document& config) {
   return at < known.size() && at < family.model_types.size() ? family.model_types[at] : "";
 }
 
-// Adds the keys of config.json that a formula reads, by itself or by parameters.
-void add_keys(const Formula& formula, const Family& family, std::set<std::string>& keys) {
-  for (const FormulaNode& node : formula.nodes) {
+// Tells whether config.json gives a value to the operand at this node.
+bool is_given(const Formula& formula, size_t at, const Document& config) {
+  const FormulaNode& node = formula.nodes[at];
+  if (node.op == FormulaOp::kElse)
+    return is_given(formula, node.lhs, config) || is_given(formula, node.rhs, config);
+  return node.op == FormulaOp::kConfig && !config_value(config, node.name).is(Kind::kNull);
+}
+
+// Adds the keys of config.json that a formula reads, by itself or by parameters. The right operand of ?? is
+// not read where the left one is given.
+void add_keys(const Formula& formula, const Family& family, const Document& config,
+              std::set<std::string>& keys) {
+  for (size_t at = formula.nodes.size(); at-- > 0;) {
+    const FormulaNode& node = formula.nodes[at];
+    if (node.op == FormulaOp::kElse && is_given(formula, node.lhs, config)) at = node.lhs + 1;
     if (node.op == FormulaOp::kConfig) keys.insert(node.name);
     if (node.op != FormulaOp::kName) continue;
     // A parameter reads those that stand before it.
     const auto param = std::ranges::find(family.params, node.name, &ParamDecl::name);
-    if (param != family.params.end()) add_keys(param->value, family, keys);
+    if (param != family.params.end()) add_keys(param->value, family, config, keys);
   }
 }
 
@@ -58,11 +70,11 @@ std::string default_note(const Node& value) {
 
 std::string default_note(const Family& family, const Document& config) {
   std::set<std::string> keys;
-  add_keys(family.layer_count, family, keys);
+  add_keys(family.layer_count, family, config, keys);
   for (const Block* block : {&family.model, &family.layer}) {
     for (const WeightDecl& weight : block->weights) {
-      for (const Formula& dim : weight.shape) add_keys(dim, family, keys);
-      if (weight.stack) add_keys(*weight.stack, family, keys);
+      for (const Formula& dim : weight.shape) add_keys(dim, family, config, keys);
+      if (weight.stack) add_keys(*weight.stack, family, config, keys);
     }
   }
   std::vector<std::string> missing;

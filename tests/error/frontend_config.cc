@@ -72,7 +72,7 @@ TEST_CASE("errors about a missing key's default say that it is one") {
             .ends_with("has shape [100, 32], expected [32000, 32]" + missing + "vocab_size 32000"));
   CHECK(with_tensors("  \"num_hidden_layers\": 1,\n", "")
             .ends_with("missing tensor \"model.layers.1.input_layernorm.weight\" [32], needed by "
-                       "models/llama.yaml:66:5" +
+                       "models/llama.yaml:70:5" +
                        missing + "num_hidden_layers 32"));
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
             "\"dynamic\", "
             "\"llama3\" or \"yarn\"");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:51:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:55:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
         kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
@@ -286,7 +286,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
                 "\"hidden_act\"") ==
         kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:51:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:55:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");

@@ -18,16 +18,23 @@ std::string changed(const std::string& from, const std::string& to) {
 const std::string kFile = "DIR/config.json";
 
 // Returns the error for a Qwen3-MoE checkpoint whose up projection of one expert is edited.
-std::string with_expert(int expert, void (*edit)(CheckpointTensor&)) {
-  auto graph = graph_of(qwen3_moe_config());
+std::string with_expert(int expert, void (*edit)(CheckpointTensor&),
+                        const std::string& config = qwen3_moe_config()) {
+  auto graph = graph_of(config);
   REQUIRE(graph.ok());
   auto tensors = checkpoint_of(graph.value());
   const std::string name = "model.layers.0.mlp.experts." + std::to_string(expert) + ".up_proj.weight";
   edit(*std::find_if(tensors.begin(), tensors.end(), [&](auto& t) { return t.name == name; }));
-  return headline(graph_of(qwen3_moe_config(), {}, tensors));
+  return headline(graph_of(config, {}, tensors));
 }
 
 }  // namespace
+
+TEST_CASE("an error names no default that stands behind a key that is there") {
+  const auto rename = [](CheckpointTensor& tensor) { tensor.name += "s"; };
+  const std::string other = edited(qwen3_moe_config(), "\"num_experts\"", "\"num_local_experts\"");
+  CHECK(with_expert(1, rename, other).find("with defaults") == std::string::npos);
+}
 
 TEST_CASE("absurd and mistyped values of experts are refused at their key") {
   CHECK(changed("\"num_experts\": 4", "\"num_experts\": 0") ==

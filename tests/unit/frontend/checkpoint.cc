@@ -75,7 +75,7 @@ TEST_CASE("missing, misshapen, mistyped and doubled tensors are named") {
   tensors[1].name = "model.norms.weight";
   CHECK(
       result_with(tensors) ==
-      "DIR: error: missing tensor \"model.norm.weight\" [32], needed by models/llama.yaml:56:3, did you mean "
+      "DIR: error: missing tensor \"model.norm.weight\" [32], needed by models/llama.yaml:60:3, did you mean "
       "\"model.norms.weight\"?");
   tensors = good;
   tensors[1].shape = {31};

@@ -83,16 +83,16 @@ TEST_CASE("faults of a family's default_parameters are at their place in its fil
     return error.empty() ? "" : error.substr(error.find("f.yaml"));
   };
   CHECK(error_of("{rope_type: linear, factor: 2}") == "");
-  CHECK(error_of("7") == "f.yaml:53:23: error: default_parameters is 7, expected a map");
+  CHECK(error_of("7") == "f.yaml:57:23: error: default_parameters is 7, expected a map");
   CHECK(error_of("{rope_type: linear}") ==
-        "f.yaml:53:23: error: missing key \"factor\" in default_parameters");
+        "f.yaml:57:23: error: missing key \"factor\" in default_parameters");
   CHECK(error_of("{rope_type: linear, factor: 0}") ==
-        "f.yaml:53:51: error: default_parameters.factor is 0, expected more than 0");
+        "f.yaml:57:51: error: default_parameters.factor is 0, expected more than 0");
   CHECK(error_of("{rope_type: x}") ==
-        "f.yaml:53:35: error: default_parameters.rope_type is \"x\", expected \"default\", \"linear\", "
+        "f.yaml:57:35: error: default_parameters.rope_type is \"x\", expected \"default\", \"linear\", "
         "\"dynamic\", \"llama3\" or \"yarn\"");
   CHECK(error_of("{rope_type: default, factor: 2}") ==
-        "f.yaml:53:44: error: unknown key \"factor\" in default_parameters");
+        "f.yaml:57:44: error: unknown key \"factor\" in default_parameters");
 }
 
 TEST_CASE("the original context may be a key of the config, and is one number") {

@@ -95,6 +95,19 @@ TEST_CASE("a window of 0 is not the same as none") {
   }
 }
 
+TEST_CASE("a window of Llama is refused unless nothing could take it for one") {
+  const auto error_of = [](const std::string& keys) {
+    return headline(graph_of(edited(llama_config(), "  \"vocab_size\"", keys + "  \"vocab_size\"")));
+  };
+  CHECK(
+      error_of("  \"sliding_window\": 8,\n")
+          .ends_with("error: this family has no windows, expected null, at least max_position_embeddings, or "
+                     "layer_types of full_attention"));
+  CHECK(error_of("  \"sliding_window\": null,\n").empty());
+  CHECK(error_of("  \"sliding_window\": 1048576,\n").empty());
+  CHECK(error_of("  \"sliding_window\": 8, \"layer_types\": [\"full_attention\"],\n").empty());
+}
+
 TEST_CASE("sliding layers of gpt-oss have a window") {
   std::ifstream file(MKC_SOURCE_DIR "/tests/fixtures/models/gpt_oss/config.json");
   nlohmann::json config = nlohmann::json::parse(file);
