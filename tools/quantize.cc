@@ -159,7 +159,7 @@ void print_limits(const Original& original) {
 
 Status quantize_model(const Arguments& a) {
   MKC_TRY(original, open_original(a));
-  MKC_TRY(folder, OutputFolder::create(a.out));
+  MKC_TRY(folder, OutputFolder::create(a.out, original.checkpoint().directory));
   Loss before;
   if (!original.documents.empty()) {
     MKC_TRY(loss, loss_of(original.checkpoint().directory, original.documents));

@@ -218,16 +218,24 @@ class QuantizeOutputTest(Command):
         self.assertTrue((parent / "out" / "config.json").exists())
         parent.chmod(0o755)
 
-    def test_an_output_in_the_source_is_no_file_of_it(self):
+    def test_other_weights_and_folders_are_left_out(self):
         model = self.checkpoint()
         (model / "kept").mkdir()
         for name in ("a.onnx_data", "b.ckpt", "c.npz", "d.ot", "e.pkl"):
             (model / name).write_bytes(b"x")
-        for out in ("new", "empty"):
-            if out == "empty":
-                (model / out).mkdir()
-            self.assertIn("left out: a.onnx_data, b.ckpt, c.npz, d.ot, e.pkl, kept\n", self.out_of("model", f"model/{out}"))
-            shutil.rmtree(model / out)
+        self.assertIn("left out: a.onnx_data, b.ckpt, c.npz, d.ot, e.pkl, kept\n", self.out_of("model", "out"))
+
+    def test_an_output_in_the_source_or_around_it_is_refused(self):
+        (self.checkpoint() / "empty").mkdir()
+        os.symlink("model", self.dir / "link")
+        for model in ("model", "model/"):
+            for out in ("model/new", "model/empty", "model/empty/new", "link/new", "model/../model/new"):
+                self.refuses(f"{out}: error: is inside {model}, which is quantized, expected a directory outside it\n", "quantize", model,
+                             "-o", out, "--format", "fp8")
+        (self.dir / "around").mkdir()
+        (self.dir / "model").rename(self.dir / "around" / "model")
+        for model, out in (("around/model", "around"), ("around/model", "around/model")):
+            self.refuses(f"{out}: error: exists, expected a new or an empty directory\n", "quantize", model, "-o", out, "--format", "fp8")
 
     def out_of(self, model, output):
         code, out, err = self.mkc("quantize", model, "-o", output, "--format", "fp8")

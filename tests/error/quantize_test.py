@@ -252,7 +252,9 @@ class QuantizeTest(Command):
 
         refuses("mkc: error: --format: found int3, expected fp8, fp8-block, int4-g128 or mxfp4", TINY, form="int3")
         refuses("none: error: ", "none")
-        refuses('--keep: error: found "k_prj", which names no matrix of llama', TINY, "--keep", "k_prj")
+        refuses('--keep: error: found "k_prj", which names no matrix of llama\n', TINY, "--keep", "k_prj")
+        refuses('--keep: error: found "lm_head", which names no matrix of llama: its head is the embedding, model.embed_tokens\n',
+                TINY, "--head", "--keep", "lm_head")
         refuses('--keep: error: found "re:(", expected a regular expression: ', TINY, "--keep", "re:(")
         refuses("--keep: error: names all matrices of llama, expected one that gets fp8\n", TINY, "--keep", "*")
         refuses("--keep: error: found model.layers.0.mlp.experts.1.gate_proj kept and model.layers.0.mlp.experts.0.gate_proj not, expected "
@@ -269,7 +271,8 @@ class QuantizeTest(Command):
                 "128 for int4-g128; --keep model.layers.0.mlp.down_proj leaves it as it is, --keep down_proj those of all layers\n", model, form="int4-g128")
         refuses('model/model.safetensors: error: tensor "lm_head.weight" has 48 columns, expected a multiple of 32 for mxfp4; '
                 "without --head it stays as it is", model, "--head", "--keep", "model.layers", form="mxfp4")
-        refuses("--head: error: llama has no head that can get fp8: --keep names it\n", TINY, "--head", "--keep", "embed_tokens")
+        refuses("--head: error: --keep leaves the head of llama as it is, expected one of the two\n", TINY, "--head", "--keep", "embed_tokens")
+        refuses("--head: error: --keep leaves the head of qwen3 as it is, expected one of the two\n", self.checkpoint(), "--head", "--keep", "lm_head")
         model = self.checkpoint(config=lambda c: c.update(of_no_meaning=1 << 70))
         refuses(f"model/config.json: error: found the integer {1 << 70}, expected at most 64 bits\n", model)
         model = self.checkpoint(config=lambda c: c.update(quantization_config={"quant_method": "fp8"}))

@@ -188,17 +188,17 @@ const std::string& OutputFolder::path() const {
   return state_->path;
 }
 
-const std::string& OutputFolder::target() const {
-  return state_->to;
-}
-
-Result<OutputFolder> OutputFolder::create(const std::string& path) {
-  std::error_code failed;
+Result<OutputFolder> OutputFolder::create(const std::string& path, const std::string& checkpoint) {
+  std::error_code failed, ignored;
   const std::string given = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
   const std::string to = fs::weakly_canonical(mkrt::behind_links(given), failed).string();
   if (failed) return folder_fault(given, "cannot create: " + failed.message());
   if (fs::equivalent(to, ".", failed))
     return folder_fault(given, "is the working directory, expected a new or another directory");
+  const fs::path from = fs::canonical(checkpoint, ignored);
+  if (!from.empty() && to != from && std::ranges::mismatch(from, fs::path(to)).in1 == from.end())
+    return folder_fault(
+        given, fmt::format("is inside {}, which is quantized, expected a directory outside it", checkpoint));
   const bool inside = fs::exists(to, failed);
   if (inside && !fs::is_directory(to, failed))
     return folder_fault(given, "exists, expected a new or an empty directory");
@@ -231,10 +231,6 @@ Status OutputFolder::commit() {
 Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint,
                                                   const OutputFolder& folder) {
   const std::string& to = folder.path();
-  const auto is_output = [&](const fs::path& path) {
-    std::error_code ignored;
-    return fs::equivalent(path, to, ignored) || fs::equivalent(path, folder.target(), ignored);
-  };
   std::vector<std::string> left_out;
   std::error_code failed;
   const fs::directory_iterator entries(checkpoint.directory, failed);
@@ -243,7 +239,6 @@ Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkp
     const std::string name = entry.path().filename().string();
     const auto written = [&](const mkrt::MappedFile& file) { return fs::path(file.path).filename() == name; };
     if (name == kConfig || name == kIndex || std::ranges::any_of(checkpoint.files, written)) continue;
-    if (is_output(entry.path())) continue;
     if (std::error_code ignored; !entry.is_regular_file(ignored) || has_weights(name)) {
       left_out.push_back(name);
       continue;

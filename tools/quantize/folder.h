@@ -17,15 +17,14 @@ namespace mkc::quantize {
 // the directory are removed. The new folder is locked, so that no other run takes it for one of these.
 class OutputFolder {
  public:
-  // Errors: `path` is no empty directory but exists, or is the working directory; another run writes it; the
-  // new folder could not be made.
-  static mkrt::Result<OutputFolder> create(const std::string& path);
+  // Errors: `path` is no empty directory but exists, is the working directory, or is inside the checkpoint's;
+  // another run writes it; the new folder could not be made.
+  static mkrt::Result<OutputFolder> create(const std::string& path, const std::string& checkpoint);
   OutputFolder(OutputFolder&&) noexcept;
   OutputFolder& operator=(OutputFolder&&) noexcept;
   ~OutputFolder();
 
-  const std::string& path() const;    // of the new folder
-  const std::string& target() const;  // what commit() writes
+  const std::string& path() const;  // of the new folder
   // Signals wait meanwhile. Requires that the process has no other threads. Errors: a file cannot get its
   // name; the directory has other files by now, none of which is replaced. Nothing of the output is left
   // then.
@@ -38,7 +37,7 @@ class OutputFolder {
 };
 
 // Copies the checkpoint's other files. Folders and other files of weights are left out; their names are
-// returned, sorted, but for the output's. Errors: a file that cannot be read or written.
+// returned, sorted. Errors: a file that cannot be read or written.
 mkrt::Result<std::vector<std::string>> copy_other_files(const mkrt::Checkpoint& checkpoint,
                                                         const OutputFolder& folder);
 

@@ -102,6 +102,14 @@ Status check_experts(const OpGraph& graph, const std::map<std::string, Kind>& ma
   return {};
 }
 
+// Names the head where it is the embedding and a pattern means a head of its own, or returns "".
+std::string head_remark(const std::map<std::string, Kind>& matrices, const ModulePattern& pattern) {
+  const Result<bool> means_head = matches(pattern, module_of(kHeadWeight));
+  const auto tied = std::ranges::find(matrices, Kind::kTiedHead, [](const auto& m) { return m.second; });
+  if (!means_head.ok() || !means_head.value() || tied == matrices.end()) return "";
+  return fmt::format(": its head is the embedding, {}", module_of(tied->first));
+}
+
 // Lets matrices stay whose modules a pattern of `keep` names.
 Status keep_matrices(std::map<std::string, Kind>& matrices, const std::vector<std::string>& keep,
                      const std::string& model) {
@@ -114,7 +122,8 @@ Status keep_matrices(std::map<std::string, Kind>& matrices, const std::vector<st
       if (named.value()) used = true, kind = Kind::kStays;
     }
     if (!used)
-      return Error{fmt::format("--keep: error: found \"{}\", which names no matrix of {}", keep[i], model)};
+      return Error{fmt::format("--keep: error: found \"{}\", which names no matrix of {}{}", keep[i], model,
+                               head_remark(matrices, patterns[i]))};
   }
   return {};
 }
@@ -149,9 +158,11 @@ Result<Matrices> choose_matrices(const OpGraph& graph, const Selection& selectio
     else
       chosen.quantized.insert(name);
   }
+  if (selection.head && !head && keeps_head)
+    return Error{fmt::format("--head: error: --keep leaves the head of {} as it is, expected one of the two",
+                             graph.name)};
   if (selection.head && !head)
-    return Error{fmt::format("--head: error: {} has no head that can get {}{}", graph.name, format.name,
-                             keeps_head ? ": --keep names it" : "")};
+    return Error{fmt::format("--head: error: {} has no head that can get {}", graph.name, format.name)};
   if (chosen.count() == 0)
     return Error{fmt::format("--keep: error: names all matrices of {}, expected one that gets {}", graph.name,
                              format.name)};
