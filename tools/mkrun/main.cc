@@ -142,18 +142,30 @@ struct EqualRequests {
   Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, samples}; }
 };
 
+// Checks a timed step. Errors: it is larger than the artefact's; its context is shorter than its tokens.
+Status check_step(const Arguments& a, const Session& session, uint32_t batch, uint32_t count,
+                  uint32_t context) {
+  const auto check = [](const char* flag, uint32_t found, uint32_t min, uint32_t max,
+                        const std::string& at) -> Status {
+    if (found >= min && found <= max) return {};
+    return Error{fmt::format("{}: error: found {}, expected {} to {}{}", flag, found, min, max, at)};
+  };
+  const uint32_t steps = a.steps_per_launch, positions = session.context();
+  Status status = check("--batch", batch, 1, session.limits().max_requests, "");
+  if (status.ok())
+    status = check("--tokens", count, 1, session.max_tokens() / batch, fmt::format(" at --batch {}", batch));
+  if (status.ok()) status = check("--steps-per-launch", steps, 1, positions, "");
+  if (!status.ok()) return status;
+  return check("--contexts", context, count, positions - (steps - 1),
+               fmt::format(" at --tokens {} and --steps-per-launch {}", count, steps));
+}
+
 // Repeats one launch and returns the times of its steps, by the host's clock around each launch. A separate
 // single step after every hash_every launches gives a hash of the logits.
 Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t batch, uint32_t count,
                                   uint32_t context) {
   const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
-  if (context < count || context + a.steps_per_launch - 1 > session.context() ||
-      batch * count > session.max_tokens() || batch > session.limits().max_requests)
-    return Error{
-        fmt::format("mkrun: error: {} requests of {} tokens at a context of {} and {} steps; the "
-                    "artefact has {}, {} and {}",
-                    batch, count, context, a.steps_per_launch, session.limits().max_requests,
-                    session.max_tokens(), session.context())};
+  if (Status status = check_step(a, session, batch, count, context); !status.ok()) return status.error();
   EqualRequests requests(session, batch, count, context, a.steps_per_launch);
   EqualRequests single(session, batch, count, context);
   std::vector<float> logits(requests.tokens.size() * vocab);
@@ -329,7 +341,7 @@ int main(int argc, char** argv) {
       ->type_name("DIR");
   app.add_option("--keep-weights", a.keep_weights, "folder that keeps packed weights for the next start")
       ->type_name("DIR");
-  app.add_option("--random-seed", a.random_seed, "of random weights; default 1")
+  app.add_option("--random-seed", a.random_seed, "of random weights and of timed steps' caches; default 1")
       ->check([](const std::string& text) {
         return text.starts_with('-') ? fmt::format("found {}, expected 0 to {}", text, UINT64_MAX) : "";
       });
@@ -370,12 +382,17 @@ int main(int argc, char** argv) {
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
       ->check(CLI::Range(1u, kMaxCount))
       ->delimiter(',');
+  for (const char* of :
+       {"--warm-up", "--hash-every", "--tokens", "--batch", "--cache-positions", "--contexts"})
+    app.get_option(of)->needs(app.get_option("--steps"));
   add_manual(app);
   app.set_version_flag("--version", "mkrun " MKC_VERSION);
   app.footer("exits with 0, or with 1 for an error");
   try {
     mkc::parse_arguments(app, argc, argv);
     check_values(app);
+    if (app.count("--random-seed") > 0 && !a.checkpoint.empty() && a.steps == 0)
+      throw CLI::ValidationError("--random-seed", "is for random weights or --steps, not for --checkpoint");
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? mkrt::finish({}) : 1;
   }
