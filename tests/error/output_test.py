@@ -126,9 +126,16 @@ class OutputTest(Command):
         for arguments, fault in ((("--checkpoint", "", "--prompt-ids", 1), "--checkpoint: found an empty value"),
                                  (("--checkpoint=", "--prompt-ids", 1), "--checkpoint: found an empty value"),
                                  (("--random-seed", -3), "--random-seed: found -3, expected 0 to 18446744073709551615"),
-                                 (("--logits-out", "l.npy"), "--logits-out requires --prompt-ids")):
+                                 (("--logits-out", "l.npy"), "--logits-out requires --prompt-ids"),
+                                 (("--tokens", 2), "--tokens requires --steps"), (("--warm-up", 2), "--warm-up requires --steps"),
+                                 (("--random-seed", 2, "--checkpoint", FIXTURE),
+                                  "--random-seed: is for random weights or --steps, not for --checkpoint"),
+                                 (("--steps", 1, "--batch", 17), "--batch: error: found 17, expected 1 to 16\n"),
+                                 (("--steps", 1, "--batch", 16, "--tokens", 5), "--tokens: error: found 5, expected 1 to 4 at --batch 16\n"),
+                                 (("--steps", 1, "--tokens", 8, "--contexts", 4),
+                                  "--contexts: error: found 4, expected 8 to 128 at --tokens 8 and --steps-per-launch 1\n")):
             code, out, err = self.mkc("m.so", *arguments, program=mkrun)
-            self.assertEqual((code, out), (1, b""))
+            self.assertEqual((code, out if "--steps" not in arguments else b""), (1, b""))
             self.assertTrue(err.startswith(fault), err)
         done = subprocess.run([mkrun, self.dir / "m.so", "--steps", "2", "--contexts", "512", "--batch", "16"], capture_output=True, timeout=LIMIT_S,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (20_000 << 10, 20_000 << 10)))
@@ -254,8 +261,14 @@ class OutputTest(Command):
                           ("simulate", name, "--json"), ("check", f"{name}/s.mkir", "--json"),
                           ("doctor", "--json", "--no-checks", "--assembler", name)):
             done = self.spawn(arguments, stdout=subprocess.PIPE)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.returncode, int(arguments[0] == "doctor"), done.stderr)
             self.assertIn("\ufffd", str(json.loads(done.stdout)))
+
+    def test_an_assembler_that_is_named_and_missing_is_an_error(self):
+        for flags in ((), ("--json",)):
+            code, out, err = self.mkc("doctor", "--no-checks", "--assembler", "none", *flags)
+            self.assertEqual((code, err), (1, "--assembler none: error: cannot be started: No such file or directory\n"))
+            self.assertIn(b"none", out)
 
     def test_the_assembler_is_printed(self):
         code, _, err = self.mkc("compile", FIXTURE, "-o", "a.cubin")

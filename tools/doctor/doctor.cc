@@ -40,6 +40,7 @@ struct Findings {
   std::vector<Candidate> assemblers;
   std::vector<std::string> looked_at;
   std::string cache, gpu, assembler;  // assembler: name of the one that is used, or ""
+  std::string assembler_fault;        // why the one of --assembler cannot be opened, or ""
   std::optional<GpuFindings> found_gpu;
   ProcessorFindings processor;
 };
@@ -115,6 +116,8 @@ Result<Findings> look(const DoctorArguments& a) {
                             : f.assembler.empty() ? "used"
                                                   : "usable"});
     if (opened.ok() && f.assembler.empty()) f.assembler = opened.value()->name();
+    if (!opened.ok() && !a.checks.assembler.empty())
+      f.assembler_fault = fmt::format("{} {}: error: {}", c.origin, c.path, opened.error().message);
   }
   f.looked_at = std::move(search.looked_at);
   f.cache = default_cache().folder;
@@ -204,6 +207,7 @@ void add_doctor(CLI::App& app, Action& action) {
       (a->json ? print_findings_json : print_findings)(found);
       if (!a->processor.output.empty() && !found.processor.not_kept.empty())
         return Error{found.processor.not_kept};
+      if (!found.assembler_fault.empty()) return Error{found.assembler_fault};
       return found.found_gpu ? verdict(*found.found_gpu) : Status();
     };
   });
