@@ -36,6 +36,13 @@ mkrt_device* open_emulator(mkrt::StepKernels kernels, uint64_t seed) {
   return given_out(mkrt::open_emulator(std::move(kernels), options));
 }
 
+// Tells whether a path is NULL or empty, and keeps the error.
+bool no_path(const char* path, const char* name) {
+  if (missing(path, name)) return true;
+  if (*path == '\0') refuse("{} is empty, expected a path", name);
+  return *path == '\0';
+}
+
 // Tells whether a size is larger than any array, and keeps the error.
 bool too_large(size_t bytes, const char* name) {
   if (bytes <= PTRDIFF_MAX) return false;
@@ -158,7 +165,7 @@ mkrt_session* mkrt_open_session(mkrt_device* device, const char* path, const cha
   return guarded(
       [&]() -> mkrt_session* {
         const Claim claim(device);
-        if (!claim || missing(path, "artefact") || missing(checkpoint, "checkpoint")) return nullptr;
+        if (!claim || no_path(path, "artefact") || no_path(checkpoint, "checkpoint")) return nullptr;
         const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(path, claim->seal);
         if (!artefact.ok()) return fail<mkrt_session>(artefact.error(), MKRT_BAD_FILE);
         return open_session(claim, artefact.value(), checkpoint);
@@ -173,7 +180,7 @@ mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* man
       [&]() -> mkrt_session* {
         const Claim claim(device);
         if (!claim || missing(manifest, "manifest") || missing(plan, "plan") ||
-            missing(checkpoint, "checkpoint"))
+            no_path(checkpoint, "checkpoint"))
           return nullptr;
         if (too_large(manifest_bytes, "manifest") || too_large(plan_bytes, "plan") ||
             too_large(image_bytes, "image") || (image_bytes > 0 && missing(image, "image")))

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -12,22 +11,12 @@ from .errors import ArtefactError, CheckpointError, ClosedError, DeviceError, Er
 
 
 class Session(mkrt.Session):
-    """A compiled model with its weights on a device. The methods of mkrt.Session are here, too.
-
-    A session that is dropped is closed, and its device with it. kernel: what must outlive the session.
-    """
+    """A compiled model with its weights on a device. The methods of mkrt.Session are here, too."""
 
     def __init__(self, library: Any, handle: Any, device: mkrt.Device, kernel: Any = None):
-        super().__init__(library, handle)
+        super().__init__(library, handle, device, kernel)
         self.device = device
-        self._kept = kernel
         self._rows = 0  # of the last step's logits on the device
-        self._owned = [handle]
-        weakref.finalize(self, _release, os.getpid(), library, self._owned, device, kernel).atexit = False
-
-    def close(self) -> None:
-        self._owned.clear()
-        super().close()
 
     def _open(self) -> Any:
         if not self._handle:
@@ -80,7 +69,6 @@ class Session(mkrt.Session):
 
     def engine(self, *arguments: Any, **more: Any) -> mkrt.Engine:
         engine = super().engine(*arguments, **more)
-        engine._session = self  # type: ignore[attr-defined]  # outlives the engine
         self._rows = 0  # of the engine's steps, which nobody counts
         return engine
 
@@ -101,14 +89,6 @@ class Session(mkrt.Session):
             raise Error("logits: error: found no step, expected one before", mkrt.Status.OUT_OF_ORDER)
         kind = _dlpack.CPU if self.device.name in ("cpu", "emulator") else _dlpack.CUDA
         return _dlpack.DeviceArray(address, (self._rows, self.vocab), (kind, 0), self)
-
-
-def _release(process: int, library: Any, handles: list[Any], device: mkrt.Device, kernel: Any) -> None:
-    """Closes what a dropped session has not closed. A forked process lacks the threads of its parent's device."""
-    if os.getpid() == process:
-        for handle in handles:
-            library.mkrt_close_session(handle)
-        device.close()
 
 
 def open_session(device: mkrt.Device, artefact: Path, checkpoint: str) -> Session:

@@ -1,14 +1,16 @@
-"""These tests use a session and its engine from several threads, and drop engines without a close.
+"""These tests use a session and its engine from several threads, and drop both without a close.
 Usage: threads_test.py ROOT BUILD
 """
 import contextlib
 import gc
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
-from in_tree import FIXTURES
+from in_tree import BUILD, FIXTURES
 
 import mkc
 from mkc import mkrt
@@ -205,6 +207,22 @@ class ThreadsTest(unittest.TestCase):
             fails_with_a_request()
         gc.collect()
         self.assertEqual(len(self.model.generate([1, 2], 3).ids), 3)
+
+    def test_a_session_of_mkrt_that_is_dropped_is_closed_after_its_engine(self):
+        with tempfile.TemporaryDirectory() as folder, mkrt.Device.processor() as device:
+            artefact = f"{folder}/model.so"
+            subprocess.run([BUILD / "mkc", "compile", LLAMA, "--target", "x86-64", "-o", artefact], check=True, capture_output=True, timeout=120)
+            session = device.open(artefact, LLAMA)
+            vocab, handle = device._library.mkrt_vocab, session._handle
+            engine = session.engine(pages=20)
+            del session
+            gc.collect()
+            self.assertEqual(vocab(handle), self.session.vocab)
+            engine.submit([1, 2], 4)
+            self.assertEqual([len(outcome.tokens) for outcome in engine.run()], [4])
+            del engine
+            gc.collect()
+            self.assertEqual(vocab(handle), 0)
 
     def test_a_model_that_is_dropped_with_an_engine_is_closed(self):
         for device in ("cpu", "emulator"):

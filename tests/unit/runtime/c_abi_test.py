@@ -36,6 +36,12 @@ class CAbiTest(unittest.TestCase):
         self.assertRegex(mkrt.mkrt_version().decode(), r"^\d+\.\d+\.\d+$")
         self.assertIsNone(mkrt.mkrt_open_session(None, b"f.cubin", b"."))
         self.assertEqual(mkrt.mkrt_error(), b"mkrt: error: device is NULL")
+        mkrt.mkrt_open_processor.restype = ctypes.c_void_p
+        device = ctypes.c_void_p(mkrt.mkrt_open_processor())
+        for artefact, checkpoint, name in ((b"", b".", b"artefact"), (b"f.so", b"", b"checkpoint")):
+            self.assertIsNone(mkrt.mkrt_open_session(device, artefact, checkpoint))
+            self.assertEqual(mkrt.mkrt_error(), b"mkrt: error: %s is empty, expected a path" % name)
+        mkrt.mkrt_close_device(device)
 
     def test_the_examples_compile_as_c99_and_run(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,8 @@
 """A session: a model on a device."""
 import collections
 import ctypes
+import os
+import weakref
 from ctypes import byref, c_float, c_int32, c_uint32, c_uint64
 
 from ._engine import Engine
@@ -11,12 +13,16 @@ _MAX_STEPS = 4096  # most samples of a launch
 
 
 class Session(_Handle):
-    """A model on a device: one sequence of its own, or steps of many requests over a cache of pages."""
+    """A model on a device: one sequence of its own, or steps of many requests over a cache of pages.
 
-    _kept = None  # what must outlive the session and its engines
+    A session that is dropped is closed, and `device` with it. kept: what must outlive the session and its engines.
+    """
 
-    def __init__(self, library, handle):
+    def __init__(self, library, handle, device=None, kept=None):
         super().__init__(library, handle)
+        self._kept = kept
+        self._owned = [handle]
+        weakref.finalize(self, _release, os.getpid(), library, self._owned, device, kept).atexit = False
         self._under_way = collections.deque()
         self._requests = 1  # of the last step
         self._launch = None  # generate()'s last one, while nothing else has changed the sequence
@@ -231,7 +237,7 @@ class Session(_Handle):
                                  max_rows_beside_decodes=max_rows_beside_decodes, max_waiting=max_waiting,
                                  page_size=page_size, pages=pages, stop_ids=stops, stop_count=len(stops))
         self._launch = None
-        return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)), self._kept)
+        return Engine(self._library, self._library.mkrt_open_engine(self._open(), byref(options)), self)
 
     def set_stream(self, stream):
         """Sets the stream of all later steps: a CUstream by its number (a torch stream's cuda_stream), or 0 for the
@@ -377,6 +383,16 @@ class Session(_Handle):
             times.update(sampled)
 
     def close(self):
+        self._owned.clear()
         if self._handle:
             self._library.mkrt_close_session(self._handle)
         self._handle = None
+
+
+def _release(process, library, handles, device, kept):
+    """Closes what a dropped session has not closed. A forked process lacks the threads of its parent's device."""
+    if os.getpid() == process:
+        for handle in handles:
+            library.mkrt_close_session(handle)
+        if device:
+            device.close()
