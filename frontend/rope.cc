@@ -44,6 +44,15 @@ struct Parameters {
     const char* expected = node.is_number() ? "more than 0" : "a float";
     return of.error(node.place, fmt::format("{} is {}, expected {}", path, describe(node), expected));
   }
+  // Returns YaRN's factor. One that is null is the ratio of the config's positions to the original context.
+  Result<double> yarn_factor() const {
+    const Node* node = find(map, "factor");
+    const Node* positions = find(scope.config->root, "max_position_embeddings");
+    if (!node || !node->is(Kind::kNull) || !positions) return positive("factor");
+    MKC_TRY(context, positive_number(*scope.config, *positions, "max_position_embeddings"));
+    MKC_TRY(original, original_context());
+    return context / original;
+  }
   Result<bool> boolean(const std::string& key, bool fallback) const {
     const Node* node = find(map, key);
     if (!node) return fallback;
@@ -129,7 +138,7 @@ Status scale_llama3(const Parameters& p, std::vector<double>& frequencies) {
 // Frequencies that turn often within the original context are kept. Slow ones are divided by `factor`, and
 // those between are blended by their index.
 Result<double> scale_yarn(const Parameters& p, double theta, std::vector<double>& frequencies) {
-  MKC_TRY(factor, p.positive("factor"));
+  MKC_TRY(factor, p.yarn_factor());
   MKC_TRY(original, p.original_context());
   MKC_TRY(fast, p.positive("beta_fast", 32.0));
   MKC_TRY(slow, p.positive("beta_slow", 1.0));
@@ -207,7 +216,7 @@ Result<int64_t> stretched_context(const RopeDecl& rope, const Scope& scope) {
   MKC_TRY(parameters, parameters_of(rope, scope));
   MKC_TRY(type, rope_type_of(parameters));
   if (type != "yarn") return int64_t{0};
-  MKC_TRY(factor, parameters.positive("factor"));
+  MKC_TRY(factor, parameters.yarn_factor());
   MKC_TRY(original, parameters.original_context());
   constexpr double kMax = 1e15;
   return static_cast<int64_t>(std::min(factor * original, kMax));

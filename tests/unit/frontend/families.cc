@@ -1,4 +1,8 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
 
 #include "tests/unit/frontend/fixtures.h"
 
@@ -49,6 +53,19 @@ TEST_CASE("tied embeddings serve as the head") {
 
 TEST_CASE("Mistral without a window has the ops of Llama") {
   CHECK(listing(valid_graph_of(mistral_config())) == kPlainLayer + kUntiedHead);
+}
+
+TEST_CASE("key/value heads of null are as many as the query's") {
+  std::ifstream file(MKC_SOURCE_DIR "/tests/fixtures/models/gpt_oss/config.json");
+  const std::string gpt_oss(std::istreambuf_iterator<char>(file), {});
+  for (const std::string& config : {llama_config(), mistral_config(), mixtral_config(), gpt_oss}) {
+    const auto with = [&](const char* value) {
+      return listing(valid_graph_of(
+          edited(config, "\"num_key_value_heads\": 2", fmt::format("\"num_key_value_heads\": {}", value))));
+    };
+    CHECK(with("null") == with("4"));
+    CHECK(with("null") != with("2"));
+  }
 }
 
 TEST_CASE("Qwen2 adds biases to q, k and v") {

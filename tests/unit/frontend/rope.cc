@@ -143,6 +143,21 @@ TEST_CASE("a theta or a type of null, and one of 1 with yarn, are refused as tra
   CHECK(with({{"rope_theta", 1}}, none).empty());
 }
 
+TEST_CASE("a yarn factor of null is the ratio of the config's positions to the original context") {
+  const auto with = [](const nlohmann::json& factor, const nlohmann::json& positions) {
+    const nlohmann::json scaling{
+        {"type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", 32}};
+    return config_with(
+        8, {{"rope_scaling", scaling}, {"rope_theta", 10000}, {"max_position_embeddings", positions}});
+  };
+  const auto expected = rope_of(with(4, 128)), found = rope_of(with(nullptr, 128));
+  CHECK(found.inv_freq == expected.inv_freq);
+  CHECK(found.scale == expected.scale);
+  CHECK(found.inv_freq != rope_of(with(nullptr, 256)).inv_freq);
+  CHECK(headline(graph_of(config_with(8, {{"rope_scaling", {{"type", "linear"}, {"factor", nullptr}}}})))
+            .find("rope_scaling.factor") != std::string::npos);
+}
+
 TEST_CASE("a truncate of null is no bool") {
   const nlohmann::json scaling{{"type", "yarn"}, {"factor", 4}, {"truncate", nullptr}};
   CHECK(headline(graph_of(config_with(8, {{"rope_scaling", scaling}, {"rope_theta", 10000}})))
