@@ -233,18 +233,31 @@ Status check_yaml(const CompileArguments& a) {
   return Error{fmt::format("{}: error: a model.yaml cannot hold it: give it where --emit yaml is not", flag)};
 }
 
+// Refuses --print-after of a name that no pass has, or of a pass that the output does not need.
+Status check_print_after(const CompileArguments& a) {
+  const std::string last = last_pass(a.emit, a.request.search.has_value());
+  std::vector<std::string> names, run;
+  for (const Pass& pass : passes()) {
+    if (run.empty() || run.back() != last) run.emplace_back(pass.name);
+    names.emplace_back(pass.name);
+  }
+  for (const std::string& name : a.print_after) {
+    if (name == "all" || std::ranges::count(run, name) > 0) continue;
+    if (std::ranges::count(names, name) == 0)
+      return Error{fmt::format("--print-after {}: error: no such pass, expected all or one of {}", name,
+                               fmt::join(names, ", "))};
+    return Error{
+        fmt::format("--print-after {}: error: --emit {} runs no such pass, expected all or one of {}", name,
+                    a.emit, fmt::join(run, ", "))};
+  }
+  return {};
+}
+
 Status compile(const CompileArguments& a) {
   MKC_TRY_STATUS(check_json(a));
   MKC_TRY_STATUS(check_yaml(a));
+  MKC_TRY_STATUS(check_print_after(a));
   if (Status status = check_output(a.output, a.request); !status.ok()) return status;
-  for (const std::string& name : a.print_after)
-    if (name != "all" &&
-        std::none_of(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == name; }))
-      return Error{fmt::format("--print-after {}: error: no such pass, expected all or one of {}", name, [] {
-        std::string names;
-        for (const Pass& p : passes()) names += (names.empty() ? "" : ", ") + std::string(p.name);
-        return names;
-      }())};
   Result<Compilation> opened = open_model(a.request, false);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();

@@ -98,6 +98,14 @@ class CommandTest(Command):
         self.assertRegex(err, r"ms  prove, beside those above\n.* ms  in all")
         self.refuses("--print-after none: error: no such pass, expected all or one of ops, fuse, search, split, events, "
                      "place, prove", "compile", FIXTURE, "--print-after", "none")
+        for emitted, name, expected in (("ops", "fuse", "ops"), ("yaml", "fuse", "ops"), ("tasks", "prove", "ops, fuse, search, split, events"),
+                                        ("dot", "place", "ops, fuse, search, split, events")):
+            self.refuses(f"--print-after {name}: error: --emit {emitted} runs no such pass, expected all or one of {expected}\n", "compile",
+                         FIXTURE, "--emit", emitted, "--print-after", name)
+        self.refuses("--print-after split: error: --emit yaml runs no such pass, expected all or one of ops, fuse, search\n", "compile",
+                     FIXTURE, "--emit", "yaml", "-O3", "--print-after", "search", "--print-after", "split")
+        code, _, err = self.mkc("compile", FIXTURE, "--emit", "ops", "--print-after", "all")
+        self.assertEqual((code, err.count("// after ")), (0, 1), err)
 
     def test_times_of_passes_are_printed_whatever_is_emitted(self):
         for emitted in ("llvm", "manifest", "ptx"):
