@@ -15,13 +15,19 @@ namespace {
 
 constexpr int64_t kDefaultContext = 1024;
 
+// Tells whether the command line or a model.yaml limits the tokens of a step. Another limit follows the step.
+bool limits_tokens(const StepOptions& o, const CompileRequest& request) {
+  return o.model.options.max_tokens || request.places.contains("tokens");
+}
+
 int64_t tokens_of(const StepOptions& o) {
   return o.chunk != 0 ? o.batch - 1 + o.chunk : std::max(o.tokens, o.batch);
 }
 
 // Returns the requests of a step, all with one context. Tokens are divided evenly among the requests, or the
 // last request has a chunk and the others one token.
-Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const StepOptions& o) {
+Result<std::vector<StepRequest>> step_requests(const Compilation& c, const StepOptions& o) {
+  const Symbols& symbols = c.schedule().program.symbols;
   const StepSymbols step = step_symbols(symbols);
   const int64_t max_tokens = symbols[step.tokens].bounds.hi, max_requests = symbols[step.requests].bounds.hi,
                 max_context = symbols[step.kv_len].bounds.hi, max_rows = symbols[step.q_len].bounds.hi;
@@ -33,7 +39,9 @@ Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const Ste
   const int64_t context = o.model.options.context.value_or(std::min(kDefaultContext, max_context));
   if (Status s = check("--batch", o.batch, 1, max_requests); !s.ok()) return s.error();
   if (Status s = check("--context", context, 1, max_context); !s.ok()) return s.error();
-  const int64_t max = std::min(max_tokens, o.batch * std::min(context, max_rows));
+  const int64_t max = limits_tokens(o, c.request)
+                          ? std::min(max_tokens, o.batch * std::min(context, max_rows))
+                          : std::min(kMaxStepTokens, o.batch * context);
   const int64_t max_chunk = std::min({max_tokens - o.batch + 1, context, max_rows});
   if (o.chunk != 0)
     if (Status s = check("--chunk", o.chunk, 1, max_chunk); !s.ok()) return s.error();
@@ -54,7 +62,11 @@ void add_step_options(CLI::App& command, StepOptions& request) {
                   "of a GPU, emulator, or x86-64: that of this processor; default sm_90a")
       ->type_name("TARGET");
   command.get_option("--context")
-      ->description("positions of the request, this step's included; default 1024");
+      ->description("positions of each request, this step's included; default min(the model's, 1024)");
+  command.get_option("--max-tokens")
+      ->description("tokens of one step at most; default 64, or this step's if they are more");
+  command.get_option("--max-requests")
+      ->description("requests of one step at most; default 16, or this step's if they are more");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
       ->check(CLI::Range(int64_t{1}, kMaxStepRequests));
   CLI::Option* tokens = command.add_option(
@@ -72,9 +84,11 @@ Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& 
   Result<Compilation> opened = open_model(request.model, false);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
+  if (!options.run_ahead && c.machine.is_processor())
+    return Error{fmt::format("--no-run-ahead: error: is for GPUs, found target {}", c.request.target)};
   c.balance_grids = request.balance_grids;
   if (Status status = run_passes(c); !status.ok()) return status.error();
-  const Result<std::vector<StepRequest>> requests = step_requests(c.schedule().program.symbols, request);
+  const Result<std::vector<StepRequest>> requests = step_requests(c, request);
   if (!requests.ok()) return requests.error();
   return simulate_step(std::move(c), requests.value(), options);
 }

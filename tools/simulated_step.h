@@ -36,7 +36,7 @@ struct StepRange {
 Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOptions& options = {});
 
 // Compiles the model and simulates the step. Errors: those of open_model and of the passes; a step beyond the
-// schedule's limits, named by its flag.
+// schedule's limits, named by its flag; no run-ahead on a processor, which has none.
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options = {});
 
 // Simulates a step of these requests for a compilation that has its schedule. Requires requests within the

@@ -34,6 +34,8 @@ class SimulationTest(Command):
         step = ("simulate", FIXTURE, "--workers", 5, "--context", 40, "--json")
         us = {what: json.loads(self.mkc(*step, *what)[1])["us"] for what in ((), ("--no-run-ahead",), ("--no-fusion",), ("--balance-grids",))}
         self.assertGreater(us["--no-run-ahead",], us[()])
+        self.refuses("--no-run-ahead: error: is for GPUs, found target x86-64-v3\n", "simulate", FIXTURE, "--target", "x86-64-v3",
+                     "--no-run-ahead")
         self.assertGreater(us["--no-fusion",], us[()])
         self.assertNotEqual(us["--balance-grids",], us[()])
 
@@ -164,6 +166,16 @@ class SimulationTest(Command):
             self.refuses(f"--batch: error: found {batch}, expected 1 to 8", "simulate", "model.yaml", "--batch", batch)
         code, out, err = self.mkc("simulate", FIXTURE, "--batch", 17, "--tokens", 65, "--context", 40, "--json")
         self.assertEqual((code, json.loads(out)["symbols"]["T"]), (0, 65), err)
+        self.refuses("--tokens: error: found 2, expected 4 to 160\n", "simulate", FIXTURE, "--batch", 4, "--tokens", 2, "--context", 40)
+        self.refuses("--tokens: error: found 2, expected 8 to 256\n", "simulate", FIXTURE, "--batch", 8, "--tokens", 2, "--context", 40)
+        self.refuses("--tokens: error: found 2, expected 4 to 32\n", "simulate", "model.yaml", "--batch", 4, "--tokens", 2, "--context", 40)
+        self.assertEqual(self.mkc("simulate", FIXTURE, "--batch", 8, "--tokens", 256, "--context", 40)[0], 0)
+
+    def test_the_help_says_that_limits_follow_the_step(self):
+        for command in ("simulate", "explain", "report"):
+            words = b" ".join(self.mkc(command, "--help")[1].split())
+            for text in (b"default 64, or this step's if they are more", b"default 16, or this step's if they are more"):
+                self.assertIn(text, words)
 
     def test_steps_that_are_not_expanded(self):
         config = {**json.loads((LLAMA_1B / "config.json").read_text()), "num_hidden_layers": 64,
