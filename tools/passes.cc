@@ -277,6 +277,12 @@ Status check_for_machine(const CompileRequest& request, const Machine& machine) 
 }  // namespace
 
 Result<Compilation> open_model(const ModelRequest& request, bool weights) {
+  if (request.ignore_measured && !request.machine.empty() && request.machine != kNative &&
+      request.options.target != kNative)
+    return Error{
+        fmt::format("--ignore-measured: error: --machine {} takes the place of what was measured "
+                    "here, expected one of the two",
+                    request.machine)};
   const Result<std::string> model = find_model(request.model);
   if (!model.ok()) return model.error();
   Compilation c;

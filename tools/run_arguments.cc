@@ -39,7 +39,8 @@ void add_sampling_options(CLI::App& command, SamplingFlags& s) {
   add_number(command, "--repetition-penalty", s.repetition_penalty,
              "penalty of tokens in prompt and output; above 1 makes them less likely; default: "
              "generation_config.json's, or 1");
-  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "seed of the samples, with a temperature");
+  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX,
+                        "seed of the samples; changes nothing at temperature 0, which is greedy");
 }
 
 CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
@@ -166,6 +167,8 @@ bool is_artefact(const std::string& path) {
 Status check_run(const RunArguments& a) {
   if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
     return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
+  if (a.no_special && a.prompt_ids)
+    return Error{"--no-special-tokens: error: is for text, --prompt-ids gets no tokens around it"};
   return check_chat(a);
 }
 
@@ -182,12 +185,17 @@ Status check_device(const RunArguments& a) {
   if (a.threads && a.device != "auto" && a.device != "cpu")
     return Error{"--threads: error: is for the processor"};
   if (!a.assembler.empty() && a.device == "cpu") return Error{"--assembler: error: is for a GPU"};
+  if (a.kept_weights_gb && a.keep_weights == kDoNotKeep)
+    return Error{"--kept-weights-gb: error: --keep-weights no keeps none"};
   const bool emulated = a.device == "emulator" || a.race;
   if (a.emulator_threads > 1 && !emulated) return Error{"--emulator-threads: error: is for the emulator"};
   if (a.emulator_seed > 0 && !emulated) return Error{"--emulator-seed: error: is for the emulator"};
   if (!a.checkpoint.empty() && !is_artefact(a.request.model))
     return Error{fmt::format("--checkpoint {}: error: is for compiled models, {} has its own weights",
                              a.checkpoint, a.request.model)};
+  if (a.seal == mkrt::SealCheck::kSkipped && !is_artefact(a.request.model))
+    return Error{
+        fmt::format("--unsafe-artefact: error: is for compiled models, {} is none", a.request.model)};
   for (const CLI::Option* option : a.compiling)
     if (option->count() > 0 && is_artefact(a.request.model))
       return Error{fmt::format("{}: error: {} is compiled already", option->get_name(), a.request.model)};

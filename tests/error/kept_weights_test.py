@@ -102,6 +102,7 @@ class KeptWeightsTest(Command):
         run = ("run", FIXTURE, "--prompt-ids", "1")
         self.refuses("mkc: error: --keep-weights: ", *run, "--keep-weights", "maybe")
         self.refuses("mkc: error: --kept-weights-gb: found 0, expected 1 to 1000000", *run, "--kept-weights-gb", 0)
+        self.refuses("--kept-weights-gb: error: --keep-weights no keeps none\n", *run, "--kept-weights-gb", 1, "--keep-weights", "no")
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)

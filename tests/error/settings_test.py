@@ -5,7 +5,7 @@ import json
 import sys
 import unittest
 
-from command import FIXTURE, ROOT, Command
+from command import FIXTURE, ROOT, TINY, Command
 
 LLAMA = ROOT / "tests" / "fixtures" / "models" / "llama"
 
@@ -156,6 +156,22 @@ class SettingsTest(Command):
         self.refuses("--assembler: error: is for a GPU\n", "run", FIXTURE, "--prompt-ids", 1, "--device", "cpu", "--assembler", "a")
         self.refuses("--without: error: is for GPUs, found target x86-64-", "run", FIXTURE, "--prompt-ids", 1, "--device", "cpu",
                      "--without", "wgmma")
+
+    def test_flags_without_effect_are_refused(self):
+        run = ("run", FIXTURE, "--prompt-ids", 1)
+        self.refuses("--no-special-tokens: error: is for text, --prompt-ids gets no tokens around it\n", *run, "--no-special-tokens")
+        for command in (run, ("chat", FIXTURE), ("serve", FIXTURE)):
+            self.refuses(f"--unsafe-artefact: error: is for compiled models, {FIXTURE} is none\n", *command, "--unsafe-artefact")
+        for machine in ("h100", str(ROOT / "scheduler" / "machine" / "h100.json")):
+            for command in (("compile",), ("simulate",), ("explain",)):
+                self.refuses(f"--ignore-measured: error: --machine {machine} takes the place of what was measured here, expected one of the "
+                             "two\n", *command, FIXTURE, "--machine", machine, "--ignore-measured")
+
+    def test_a_seed_changes_nothing_of_greedy_tokens(self):
+        run = ("run", TINY, "--device", "cpu", "--prompt-ids", "1,2,3", "--max-new-tokens", 8, "--json")
+        alone, seeded = (self.mkc(*run, *more) for more in ((), ("--temperature", 0, "--seed", 7)))
+        self.assertEqual((alone[0], alone[1]), (0, seeded[1]), seeded[2])
+        self.assertIn(b"changes nothing at temperature 0", b" ".join(self.mkc("run", "--help")[1].split()))
 
     def test_targets_are_those_of_the_device(self):
         run = ("run", FIXTURE, "--prompt-ids", 1)
