@@ -86,11 +86,6 @@ AssemblerSearch search_assemblers(const std::string& flag) {
   return search;
 }
 
-Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path) {
-  const bool library = fs::path(path).filename().string().starts_with("libnvJitLink");
-  return library ? open_nvjitlink(path) : open_ptxas(path);
-}
-
 std::string why_not_loaded(const std::string& assembler, uint32_t driver) {
   const size_t at = assembler.find(' ');  // "ptxas 13.0, V13.0.88 (/usr/bin/ptxas)"
   const auto release =
@@ -102,32 +97,33 @@ std::string why_not_loaded(const std::string& assembler, uint32_t driver) {
       driver / 1000, driver % 1000 / 10, assembler, release, release);
 }
 
+OpenedAssembler open_assembler(const std::string& path, uint32_t driver) {
+  const bool library = fs::path(path).filename().string().starts_with("libnvJitLink");
+  Result<std::unique_ptr<Assembler>> opened = library ? open_nvjitlink(path) : open_ptxas(path);
+  if (!opened.ok()) return {nullptr, opened.error().message};
+  std::string fault = why_not_loaded(opened.value()->name(), driver);
+  return {std::move(opened.value()), std::move(fault)};
+}
+
 Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag, uint32_t driver) {
-  const std::vector<AssemblerCandidate> candidates = search_assemblers(flag).found;
   std::string looked_at;
   bool newer = false;  // some candidate is newer than the driver
-  for (const AssemblerCandidate& c : candidates) {
-    Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
-    if (opened.ok()) {
-      const std::string fault = why_not_loaded(opened.value()->name(), driver);
-      if (fault.empty()) return opened;
-      opened = Error{fault};
-      newer = true;
-    }
+  for (const AssemblerCandidate& c : search_assemblers(flag).found) {
+    OpenedAssembler opened = open_assembler(c.path, driver);
+    if (opened.fault.empty()) return std::move(opened.assembler);
+    newer = newer || opened.assembler;
     if (!flag.empty() || c.origin == "MKC_ASSEMBLER")
-      return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.error().message)};
+      return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.fault)};
     // Another assembler would make other code, silently, where a disk is full.
     if (const mkrt::TemporaryFolder probe; probe.path.empty())
-      return Error{fmt::format("{}: error: {}", c.path, opened.error().message)};
-    looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, opened.error().message);
+      return Error{fmt::format("{}: error: {}", c.path, opened.fault)};
+    looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, opened.fault);
   }
-  return Error{newer
-                   ? fmt::format("error: no assembler for the driver found: install CUDA 12.8 or 12.9, run "
-                                 "tools/fetch-assembler build/assembler 12.9.86, or give --assembler FILE{}",
-                                 looked_at)
-                   : fmt::format("error: no assembler for PTX found: install CUDA 12.8 or newer, run "
-                                 "tools/fetch-assembler, or give --assembler FILE{}",
-                                 looked_at)};
+  return Error{fmt::format(
+      "error: no assembler for {}, or give --assembler FILE{}",
+      newer ? "the driver found: install CUDA 12.8 or 12.9, run tools/fetch-assembler build/assembler 12.9.86"
+            : "PTX found: install CUDA 12.8 or newer, run tools/fetch-assembler",
+      looked_at)};
 }
 
 std::vector<Resources> read_resources(const std::string& log) {

@@ -52,9 +52,8 @@ struct AssemblerSearch {
 // code takes up to 26 registers more and spills on sm_80 to sm_89 (both assemblers from CUDA 13.0).
 AssemblerSearch search_assemblers(const std::string& flag);
 
-// Opens an assembler: libnvJitLink by dlopen if the file name begins with "libnvJitLink", else ptxas as a
-// program. Errors: the file cannot be opened, or is older than CUDA 12.8, which mkc's PTX needs.
-Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path);
+// Opens libnvJitLink by dlopen, or ptxas as a program. Errors: the file cannot be opened, or is older than
+// CUDA 12.8, which mkc's PTX needs.
 Result<std::unique_ptr<Assembler>> open_nvjitlink(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
 
@@ -62,6 +61,16 @@ Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
 // `driver` is the CUDA version that the driver supports, as it counts: 12080 is 12.8. A driver loads cubins
 // of its own major version and of earlier ones (NVIDIA's CUDA Compatibility, "Minor Version Compatibility").
 std::string why_not_loaded(const std::string& assembler, uint32_t driver);
+
+// OpenedAssembler is null where the file does not open.
+struct OpenedAssembler {
+  std::unique_ptr<Assembler> assembler;
+  std::string fault;  // why the file does not open, or the driver does not load its cubins; "": neither
+};
+
+// Opens libnvJitLink if the file name begins with "libnvJitLink", else ptxas. `driver` is 0 where the cubin
+// may go to any driver.
+OpenedAssembler open_assembler(const std::string& path, uint32_t driver);
 
 // Returns the first assembler of the search that opens, and whose cubins the driver loads. `driver` is 0
 // where the cubin may go to any driver. A flag or MKC_ASSEMBLER that names another one is an error. Errors:

@@ -105,19 +105,16 @@ Result<Findings> look(const DoctorArguments& a) {
   std::string newer;  // name of the first assembler whose cubins the driver does not load
   AssemblerSearch search = search_assemblers(a.checks.assembler);
   for (const AssemblerCandidate& c : search.found) {
-    const Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
-    if (opened.ok() && facts.ok() && !why_not_loaded(opened.value()->name(), facts.value().driver).empty()) {
-      f.assemblers.push_back({c.path, c.origin, "newer than the driver"});
-      if (newer.empty()) newer = opened.value()->name();
-      continue;
-    }
+    const OpenedAssembler opened = open_assembler(c.path, facts.ok() ? facts.value().driver : 0);
+    std::string& first = opened.fault.empty() ? f.assembler : newer;
     f.assemblers.push_back({c.path, c.origin,
-                            !opened.ok()          ? opened.error().message
-                            : f.assembler.empty() ? "used"
-                                                  : "usable"});
-    if (opened.ok() && f.assembler.empty()) f.assembler = opened.value()->name();
-    if (!opened.ok() && !a.checks.assembler.empty())
-      f.assembler_fault = fmt::format("{} {}: error: {}", c.origin, c.path, opened.error().message);
+                            !opened.assembler       ? opened.fault
+                            : !opened.fault.empty() ? "newer than the driver"
+                            : first.empty()         ? "used"
+                                                    : "usable"});
+    if (opened.assembler && first.empty()) first = opened.assembler->name();
+    if (!opened.assembler && !a.checks.assembler.empty())
+      f.assembler_fault = fmt::format("{} {}: error: {}", c.origin, c.path, opened.fault);
   }
   f.looked_at = std::move(search.looked_at);
   f.cache = default_cache().folder;
