@@ -32,7 +32,7 @@ struct Compilation {
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: compiled from config.json alone
   Machine machine;
   std::string machine_said;  // NativeMachine::said of a native machine or a processor; "": neither
-  uint32_t driver = 0;       // NativeMachine::driver of target native, which must load the cubin; 0: any may
+  uint32_t driver = 0;       // CUDA version of the driver that must load the cubin; 0: any may
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without;                      // target features that the code does not use
   bool balance_grids = false, keep_activations = false;  // PlaceOptions

@@ -56,9 +56,11 @@ PassObserver observe_passes(const RunArguments& a, const Loaded& loaded, Progres
 }
 
 Result<BuiltCubin> build_for_gpu(const RunArguments& a, Compilation& c, const PassObserver& observer) {
-  const mkrt::Result<mkrt::DeviceFacts> facts = mkrt::ask_cuda();
-  const Result<std::unique_ptr<Assembler>> assembler =
-      find_assembler(a.assembler, facts.ok() ? facts.value().driver : 0);
+  // The cubin runs on this driver, also where --target names the GPU's target.
+  if (c.driver == 0)
+    if (const mkrt::Result<mkrt::DeviceFacts> facts = mkrt::ask_cuda(); facts.ok())
+      c.driver = facts.value().driver;
+  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler, c.driver);
   if (!assembler.ok()) return assembler.error();
   return build_cubin(c, *assembler.value(), default_cache(), observer);
 }
