@@ -41,6 +41,7 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   JsonTreeBuilder(const Source& source, const char* const& consumed) : source_(source), consumed_(consumed) {}
 
   Node root;
+  Place wide_integer{};
   std::optional<Error> error;
 
   bool null() override { return add(null_node()); }
@@ -50,7 +51,11 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const bool fits = value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     return add(fits ? int_node(static_cast<int64_t>(value)) : float_node(static_cast<double>(value)));
   }
-  bool number_float(double value, const std::string&) override { return add(float_node(value)); }
+  bool number_float(double value, const std::string& digits) override {
+    const bool is_integer = digits.find_first_of(".eE") == std::string::npos;
+    if (is_integer && wide_integer.line == 0) wide_integer = place_at(last_read() - digits.size());
+    return add(float_node(value));
+  }
   bool string(std::string& value) override { return add(string_node(value)); }
   bool binary(nlohmann::json::binary_t&) override { return false; }
   bool start_object(size_t) override { return open(Node::Kind::kMap); }
@@ -68,10 +73,11 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& e) override {
-    // Messages read "[json.exception.…] parse error at line L, column C: what". Only the last part is kept:
-    // the place is computed here.
+    // Messages read "[json.exception.…] parse error at line L, column C: what", or "[json.exception.…] what".
+    // Only the last part is kept: the place is computed here.
     std::string what = e.what();
-    if (const size_t colon = what.find(": "); colon != std::string::npos) what.erase(0, colon + 2);
+    for (const std::string_view end : {"] ", ": "})
+      if (const size_t at = what.find(end); at != std::string::npos) what.erase(0, at + end.size());
     return fail(place_of(source_.text, position == 0 ? 0 : position - 1), what);
   }
 
@@ -159,7 +165,7 @@ Result<Document> parse_json(Source source) {
   JsonTreeBuilder builder(source, consumed);
   const bool parsed = nlohmann::json::sax_parse(first, last, &builder);
   if (!parsed) return builder.error.value_or(error_at({source.path}, "is not JSON"));
-  return Document{std::move(source), std::move(builder.root)};
+  return Document{std::move(source), std::move(builder.root), builder.wide_integer};
 }
 
 Result<std::optional<Document>> read_optional_json(const std::string& path) {

@@ -51,6 +51,7 @@ std::string describe(const Node& node);
 struct Document {
   Source source;
   Node root;
+  Place wide_integer{};  // JSON: the first integer beyond 64 bits, which is a float in the tree; line 0: none
   bool operator==(const Document&) const = default;
 
   Loc loc(Place place) const { return {source.path, place.line, place.col}; }

@@ -70,9 +70,9 @@ uint64_t vocab_of(const OpGraph& graph) {
 
 // Refuses a config that nlohmann's parser would change. The written config has its numbers.
 Status check_integers(const Original& original) {
+  const Document& config = original.compilation.request.config;
   const std::string fault = mkrt::wide_integer_fault(original.config());
-  if (fault.empty()) return {};
-  return Error{fmt::format("{}: error: {}", original.compilation.request.config.source.path, fault)};
+  return fault.empty() ? Status() : config.error(config.wide_integer, fault);
 }
 
 Result<Original> open_original(const Arguments& a) {

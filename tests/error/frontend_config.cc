@@ -31,6 +31,8 @@ TEST_CASE("absurd and mistyped config values are refused at their key") {
         kFile + ":5:3: error: hidden_size is 33, expected a multiple of num_attention_heads 4");
   CHECK(changed("\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": true") ==
         kFile + ":11:3: error: rms_norm_eps is true, expected a float");
+  CHECK(changed("\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 1e400") ==
+        kFile + ":11:23: error: number overflow parsing '1e400'");
 }
 
 // Returns the error for the Llama config with one change of its text and one of its family's file.
