@@ -210,6 +210,7 @@ std::vector<Segment> split_at_added_tokens(const AddedTokens& added, const Token
     size_t end = at + match->size;
     // The search continues behind the content, even inside white space that rstrip includes.
     at = end;
+    if (added.split_special && token.special) continue;
     if (token.single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) begin = std::max(spaces.around(begin).begin, done);
     if (token.rstrip) end = spaces.around(end).end;

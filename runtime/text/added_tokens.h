@@ -36,6 +36,7 @@ struct AddedTokens {
   std::vector<AddedToken> tokens;
   TokenTree in_text;             // tokens searched in the unchanged text
   TokenTree in_normalized_text;  // the others
+  bool split_special = false;    // special tokens in a text are ordinary text
 };
 
 // A Segment is an added token, or a stretch of text that holds none.

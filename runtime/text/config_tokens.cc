@@ -1,5 +1,7 @@
 #include "runtime/text/config_tokens.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -167,9 +169,15 @@ struct SpecialFiles {
 
 }  // namespace
 
-Status add_config_tokens(json& tokenizer, const std::string& directory) {
-  Result<ordered_json> config = read_optional_object(directory + "/tokenizer_config.json");
+Result<bool> add_config_tokens(json& tokenizer, const std::string& directory) {
+  const std::string path = directory + "/tokenizer_config.json";
+  Result<ordered_json> config = read_optional_object(path);
   if (!config.ok()) return config.error();
+  const ordered_json* split = member(config.value(), "split_special_tokens");
+  if (split && !split->is_boolean())
+    return Error{fmt::format("{}: error: split_special_tokens: found {}, expected true or false", path,
+                             split->type_name())};
+  const bool splits = split && split->get<bool>();
   SpecialFiles files{std::move(config).value()};
   const ordered_json* decoder = member(files.config, "added_tokens_decoder");
   if (!decoder) {
@@ -182,11 +190,11 @@ Status add_config_tokens(json& tokenizer, const std::string& directory) {
   const int64_t ids = id_of(member(model.value(), "vocab_size"));
   const json *list = member(tokenizer, "added_tokens"), *bpe = member(tokenizer, "model"),
              *vocabulary = bpe ? member(*bpe, "vocab") : nullptr;
-  if (!list || !list->is_array() || !vocabulary || !vocabulary->is_object()) return {};
+  if (!list || !list->is_array() || !vocabulary || !vocabulary->is_object()) return splits;
   AddedList added(tokenizer["added_tokens"], *vocabulary, ids < 0 ? INT32_MAX : ids);
   if (decoder && decoder->is_object()) add_decoder(*decoder, added);
   files.add_to(added);
-  return {};
+  return splits;
 }
 
 }  // namespace mkrt

@@ -17,8 +17,11 @@ namespace mkrt {
 // special token stays one, and the seven are always special. A token has its id of the vocabulary, or else
 // the next free one. A token whose id is not below vocab_size of config.json is left out.
 //
-// Errors: one of the three files is not strict JSON (parse_json_text), is too large or cannot be read.
+// Returns `split_special_tokens` of tokenizer_config.json: AddedTokens::split_special.
+//
+// Errors: one of the three files is not strict JSON (parse_json_text), is too large or cannot be read;
+// split_special_tokens is not true or false.
 // Source: transformers 5.24, tokenization_utils_tokenizers.py and tokenization_utils_base.py.
-Status add_config_tokens(nlohmann::json& tokenizer, const std::string& directory);
+Result<bool> add_config_tokens(nlohmann::json& tokenizer, const std::string& directory);
 
 }  // namespace mkrt

@@ -109,8 +109,11 @@ Result<Tokenizer> load_checkpoint_tokenizer(const std::string& directory) {
   if (!text.ok()) return text.error();
   Result<nlohmann::json> document = parse_json(path, text.value());
   if (!document.ok()) return document.error();
-  if (Status status = add_config_tokens(document.value(), directory); !status.ok()) return status.error();
-  return read_document(document.value(), path);
+  const Result<bool> splits = add_config_tokens(document.value(), directory);
+  if (!splits.ok()) return splits.error();
+  Result<Tokenizer> tokenizer = read_document(document.value(), path);
+  if (tokenizer.ok()) tokenizer.value().added.split_special = splits.value();
+  return tokenizer;
 }
 
 Result<Tokenizer> read_tokenizer(std::string_view text, const std::string& path) {

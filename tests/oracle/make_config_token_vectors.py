@@ -37,7 +37,11 @@ CASES = [({}, None), ({"eos_token": "</s>"}, None), ({"eos_token": described("</
          ({}, {"x_token": "<x>"}), ({"eos_token": "<|im_end|>"}, {"eos_token": None}),
          ({"eos_token": "<|im_end|>"}, {"eos_token": described("</s>", lstrip=True)}),
          ({"eos_token": "<|im_end|>"}, {"bos_token": "<s>"}),
-         ({"eos_token": "<|im_end|>", "added_tokens_decoder": {}}, {"eos_token": "</s>"})]
+         ({"eos_token": "<|im_end|>", "added_tokens_decoder": {}}, {"eos_token": "</s>"}),
+         ({"added_tokens_decoder": END, "split_special_tokens": False}, None),
+         ({"added_tokens_decoder": END | {"519": described("<x>")}, "split_special_tokens": True}, None),
+         ({"added_tokens_decoder": {"518": described("_end"), "519": described("<|im_end|>", special=True)},
+           "split_special_tokens": True}, None)]
 
 
 def encoded(added, config, tokens_map):
