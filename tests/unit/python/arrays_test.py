@@ -128,6 +128,19 @@ class ArraysTest(unittest.TestCase):
                     call()
             self.assertEqual(model.session.position, 0)
 
+    def test_arrays_of_allowed_ids_are_ids_but_for_words_of_bits(self):
+        with mkc.load(LLAMA, "cpu") as model:
+            session, words = model.session, np.zeros(3, np.uint32)  # 80 ids
+            words[0] = 1 << 7
+            for allowed in (np.array([7]), np.array([7], np.int32), words):
+                session.rewind()
+                self.assertEqual(list(session.generate([1, 2], 3, allowed=allowed)), [7] * 3)
+            for wrong, shape in ((words[:0], "[0]"), (np.zeros(4, np.uint32), "[4]"), (words[None], "[1, 3]")):
+                with self.assertRaisesRegex(mkc.Error, "^" + re.escape(
+                        f"allowed: error: found a uint32 array of the shape {shape}, expected [3], a bit for each id, or ids as a list or "
+                        "an int32 array") + "$"):
+                    session.sample([1], allowed=wrong)
+
     def test_an_array_of_a_gpu_is_refused_by_its_device(self):
         class OnGpu:
             shape = (2,)

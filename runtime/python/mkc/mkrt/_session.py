@@ -108,7 +108,7 @@ class Session(_Handle):
         logprobs: None, or a number n. The result is then a pair: the tokens, and a Logprob with the n likeliest for
         each.
         biases: {id: (before, after)}, added to logits before and after the penalty. -inf forbids the id.
-        allowed: the only ids that may be sampled.
+        allowed: the only ids that may be sampled. A uint32 array has a bit for each id of the model, the lowest of a word first.
         Errors: NotFiniteError after the launch, with the tokens before and their log-probabilities.
         """
         ids = _ints("tokens", tokens)
@@ -122,10 +122,12 @@ class Session(_Handle):
         return ids if logprobs is None else (ids, given)
 
     def _id_set(self, name, ids):
+        """Returns a bit for each id of the model, 32 in a word. `ids` are ids, or a uint32 array of these words."""
         words = (c_uint32 * ((self.vocab + 31) // 32))()
-        if hasattr(ids, "dtype"):
-            if ids.dtype != "uint32" or ids.shape != (len(words),):
-                raise Error(f"found an array of {ids.dtype} {ids.shape}, expected uint32 ({len(words)},)")
+        if getattr(ids, "dtype", None) == "uint32":
+            if ids.shape != (len(words),):
+                raise Error(f"{name}: error: found a uint32 array of the shape {list(ids.shape)}, expected [{len(words)}], a bit "
+                            "for each id, or ids as a list or an int32 array")
             ctypes.memmove(words, ids.tobytes(), ctypes.sizeof(words))
             return words
         for token in _indices(name, ids):
@@ -333,7 +335,7 @@ class Session(_Handle):
         logit_bias: {id: value added to its logit}.
         presence_penalty, frequency_penalty: taken off the logit of each new token, once and for each time.
         min_tokens: tokens before which none is of `stop`.
-        allowed: the only ids that may be sampled.
+        allowed: as that of sample().
         Errors: NotFiniteError, behind the tokens that come before the one without a finite greatest logit.
         """
         tokens, chunk, stop = list(tokens), chunk or self.max_tokens, list(_ints("stop", stop))
