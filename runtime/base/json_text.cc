@@ -85,6 +85,23 @@ std::string wide_integer_fault(std::string_view text) {
   return integers.why;
 }
 
+size_t find_key(std::string_view text, const std::string& key) {
+  text = text.substr(0, text.find('\0'));  // the parser stops there
+  int depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '{' || text[at] == '[') ++depth;
+    if (text[at] == '}' || text[at] == ']') --depth;
+    if (text[at] != '"') continue;
+    const size_t begin = at++;
+    for (; text[at] != '"'; ++at)
+      if (text[at] == '\\') ++at;
+    const size_t behind = text.find_first_not_of(" \t\r\n", at + 1);
+    const bool is_key = depth == 1 && behind != text.npos && text[behind] == ':';
+    if (is_key && nlohmann::json::parse(text.substr(begin, at + 1 - begin)) == key) return begin;
+  }
+  return text.npos;
+}
+
 Result<nlohmann::json> parse_json_text(std::string_view text, const std::string& file) {
   return parse_checked<nlohmann::json>(text, file);
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/diag.h"
 #include "ir/schedule.h"
 #include "runtime/abi/packing.h"
 #include "runtime/base/json_text.h"
@@ -25,35 +26,44 @@ using nlohmann::json;
 // Times, rates and sizes lie within these bounds, so that sums over a step stay finite and exact enough.
 constexpr double kLeastFigure = 1e-6, kMostFigure = 1e12;
 
+// Returns a value as an error message shows it.
+std::string shown(const json& value) {
+  constexpr size_t kLongest = 200;
+  std::string text = value.dump();
+  return text.size() <= kLongest ? text : fmt::format("a value of {} bytes", text.size());
+}
+
+bool is_positive(const json& value) {
+  return value.is_number() && value.get<double>() > 0;
+}
+
 // Reads the members of one description and keeps the first error.
 class Reader {
  public:
-  Reader(const json& object, std::string file) : object_(object), file_(std::move(file)) {}
+  Reader(const json& object, std::string file, std::string_view source)
+      : object_(object), file_(std::move(file)), source_(source) {}
 
   std::string text(const char* key) {
     const json* value = find(key);
     if (value && value->is_string()) return value->get<std::string>();
-    if (value) fail(fmt::format("{} must be a string", key));
+    if (value) fail(key, fmt::format("{} must be a string, not {}", key, shown(*value)));
     return {};
   }
 
   std::vector<std::string> texts(const char* key) {
-    std::vector<std::string> list;
     const json* value = find(key);
-    if (!value) return list;
-    bool good = value->is_array();
-    for (size_t i = 0; good && i < value->size(); ++i)
-      if (good = (*value)[i].is_string(); good) list.push_back((*value)[i]);
-    if (!good) fail(fmt::format("{} must be a list of strings", key));
-    return list;
+    if (!value) return {};
+    if (value->is_array() && std::ranges::all_of(*value, &json::is_string)) return *value;
+    fail(key, fmt::format("{} must be a list of strings, not {}", key, shown(*value)));
+    return {};
   }
 
   double positive(const char* key) {
     const json* value = figure(key);
     if (!value) return 0;
-    check_bounds(key, *value);
-    if (value->is_number() && value->get<double>() > 0) return value->get<double>();
-    fail(fmt::format("{} must be a positive number, not {}", key, value->dump()));
+    check_bounds(key, key, *value);
+    if (is_positive(*value)) return value->get<double>();
+    fail(key, fmt::format("{} must be a positive number, not {}", key, shown(*value)));
     return 0;
   }
 
@@ -62,14 +72,14 @@ class Reader {
     if (!value) return 0;
     if (value->is_number_unsigned() && value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= max)
       return value->get<uint64_t>();
-    fail(fmt::format("{} must be a whole number from 1 to {}, not {}", key, max, value->dump()));
+    fail(key, fmt::format("{} must be a whole number from 1 to {}, not {}", key, max, shown(*value)));
     return 0;
   }
 
   bool flag(const char* key) {
     const json* value = figure(key);
     if (value && !value->is_boolean())
-      fail(fmt::format("{} must be true or false, not {}", key, value->dump()));
+      fail(key, fmt::format("{} must be true or false, not {}", key, shown(*value)));
     return value && value->is_boolean() && value->get<bool>();
   }
 
@@ -77,8 +87,7 @@ class Reader {
     std::vector<BurstPoint> points;
     const json* value = figure(key);
     if (!value) return points;
-    check_bounds(key, *value);
-    const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
+    check_bounds(key, key, *value);
     bool good = value->is_array() && !value->empty();
     for (size_t i = 0; good && i < value->size(); ++i) {
       const json& pair = (*value)[i];
@@ -86,7 +95,9 @@ class Reader {
       if (good) points.push_back({pair[0].get<double>(), pair[1].get<double>()});
       if (good && i > 0) good = points[i - 1].bytes < points[i].bytes;
     }
-    if (!good) fail(fmt::format("{} must be a list of [bytes, bytes_per_ns] pairs, rising in bytes", key));
+    if (!good)
+      fail(key, fmt::format("{} must be a list of [bytes, bytes_per_ns] pairs, rising in bytes, not {}", key,
+                            shown(*value)));
     return points;
   }
 
@@ -96,37 +107,46 @@ class Reader {
     LoopRates rates{};
     const json* value = figure(key);
     if (!value) return rates;
-    check_bounds(key, *value);
-    const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
-    bool good = value->is_object();
-    size_t known = 0;
+    check_bounds(key, key, *value);
+    std::set<std::string> known;
     for (const mkrt::WeightType type : mkrt::kWeightTypes) {
       const mkrt::WeightFormat format = mkrt::weight_format(type);
       LoopRate& rate = rates[static_cast<size_t>(type)];
-      if (!good || (format.grouped() && !value->contains(format.name))) {
+      const json entry = value->is_object() ? value->value(format.name, json()) : json();
+      if (format.grouped() && entry.is_null()) {
         rate = rates[static_cast<size_t>(mkrt::WeightType::kE4m3)];
         continue;
       }
-      const auto entry = value->find(format.name);
-      good = entry != value->end() && entry->is_array() && entry->size() >= 2 && entry->size() <= 3 &&
-             std::ranges::all_of(*entry, is_positive);
-      if (!good) continue;
-      rate = {(*entry)[0].get<double>(), (*entry)[1].get<double>()}, ++known;
-      if (entry->size() == 3) rate.many = (*entry)[2].get<double>();
+      known.insert(format.name);
+      if (!entry.is_array() || entry.size() < 2 || entry.size() > 3 ||
+          !std::ranges::all_of(entry, is_positive)) {
+        fail(key, fmt::format("{} must have two or three positive numbers for {}, not {}", key, format.name,
+                              shown(entry)));
+        continue;
+      }
+      rate = {entry[0].get<double>(), entry[1].get<double>()};
+      if (entry.size() == 3) rate.many = entry[2].get<double>();
     }
-    if (!good || value->size() != known)
-      fail(
-          fmt::format("{} must have two or three positive numbers for each of f32, f16, bf16 and e4m3", key));
+    for (const auto& [name, entry] : value->items())
+      if (!known.contains(name)) fail(key, fmt::format("{} has the unknown format '{}'", key, name));
     return rates;
   }
 
-  void fail(const std::string& message) {
-    if (!error_) error_ = Error{fmt::format("{}: error: {}", file_, message)};
+  // Keeps an error at the place of a key.
+  void fail(const std::string& key, const std::string& message) {
+    if (error_) return;
+    Loc loc{file_};
+    const size_t at = source_.empty() ? source_.npos : mkrt::find_key(source_, key);
+    if (at != source_.npos) {
+      loc.line = 1 + static_cast<uint32_t>(std::ranges::count(source_.substr(0, at), '\n'));
+      loc.col = static_cast<uint32_t>(at - source_.substr(0, at).rfind('\n'));
+    }
+    error_ = error_at(loc, message, source_);
   }
 
   std::optional<Error> finish() {
     for (const auto& [key, value] : object_.items())
-      if (!seen_.contains(key)) fail(fmt::format("unknown key '{}'", key));
+      if (!seen_.contains(key)) fail(key, fmt::format("unknown key '{}'", key));
     return error_;
   }
 
@@ -135,7 +155,7 @@ class Reader {
     seen_.insert(key);
     const auto it = object_.find(key);
     if (it != object_.end()) return &*it;
-    fail(fmt::format("missing key '{}'", key));
+    fail(key, fmt::format("missing key '{}'", key));
     return nullptr;
   }
 
@@ -149,32 +169,34 @@ class Reader {
       if (entry->contains("range")) check_range(key, *entry);
       return &(*entry)["value"];
     }
-    fail(fmt::format("{} must be an object with a value, a source and perhaps a range", key));
+    fail(key, fmt::format("{} must be an object with a value, a source and perhaps a range, not {}", key,
+                          shown(*entry)));
     return nullptr;
   }
 
   // Fails if a positive number of the value is out of bounds.
-  void check_bounds(const std::string& what, const json& value) {
+  void check_bounds(const char* key, const std::string& what, const json& value) {
     if (value.is_structured())
-      for (const json& part : value) check_bounds(what, part);
+      for (const json& part : value) check_bounds(key, what, part);
     else if (value.is_number() && value > 0 && (value < kLeastFigure || value > kMostFigure))
-      fail(
-          fmt::format("{} must be from {:g} to {:g}, not {}", what, kLeastFigure, kMostFigure, value.dump()));
+      fail(key, fmt::format("{} must be from {:g} to {:g}, not {}", what, kLeastFigure, kMostFigure,
+                            value.dump()));
   }
 
   void check_range(const char* key, const json& figure) {
     const json &range = figure["range"], &value = figure["value"];
     if (!value.is_number() || value <= 0) return;  // the reader of the value reports this
-    check_bounds(fmt::format("range of {}", key), range);
+    check_bounds(key, fmt::format("range of {}", key), range);
     const bool good = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number() &&
                       0 < range[0] && range[0] <= value && value <= range[1];
     if (!good)
-      fail(fmt::format("range of {} must be two positive numbers around its value, not {}", key,
-                       range.dump()));
+      fail(key, fmt::format("range of {} must be two positive numbers around its value, not {}", key,
+                            shown(range)));
   }
 
   const json& object_;
   std::string file_;
+  std::string_view source_;  // text of the file; "": the description is no file
   std::set<std::string> seen_;
   std::optional<Error> error_;
 };
@@ -208,12 +230,13 @@ void read_processor(Reader& read, Machine& m) {
 
 }  // namespace
 
-Result<Machine> read_machine(std::string_view text, const std::string& file) {
+Result<Machine> read_machine(std::string_view text, const std::string& file, std::string_view source) {
   const mkrt::Result<json> parsed = mkrt::parse_json_text(text, file);
   if (!parsed.ok()) return parsed.error();
   const json& object = parsed.value();
-  if (!object.is_object()) return Error{fmt::format("{}: error: not a JSON object", file)};
-  Reader read(object, file);
+  if (!object.is_object())
+    return Error{fmt::format("{}: error: found {}, expected an object", file, shown(object))};
+  Reader read(object, file, source);
   Machine m;
   m.json = text;
   m.file = file;
@@ -225,7 +248,8 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.shared_bytes = read.count("shared_bytes", 1u << 24);
   m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
   if (m.ring_stages < kMinRing || m.ring_stages > kMaxRing)
-    read.fail(fmt::format("ring_stages must be {} to {}, not {}", kMinRing, kMaxRing, m.ring_stages));
+    read.fail("ring_stages",
+              fmt::format("ring_stages must be {} to {}, not {}", kMinRing, kMaxRing, m.ring_stages));
   m.bulk_copy = read.flag("bulk_copy");
   m.warpgroups = read.flag("warpgroups");
   m.memory_bytes = read.count("memory_bytes", uint64_t{1} << 50);
@@ -252,14 +276,17 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
 
   const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kBesideRingBytes;
   if (needed > m.shared_bytes)
-    read.fail(fmt::format(
-        "a ring of {} stages needs {} bytes of shared memory with barriers and scratch, {} are usable",
-        m.ring_stages, needed, m.shared_bytes));
+    read.fail(
+        "ring_stages",
+        fmt::format(
+            "a ring of {} stages needs {} bytes of shared memory with barriers and scratch, {} are usable",
+            m.ring_stages, needed, m.shared_bytes));
   if (m.l2_bytes_per_ns <= m.stream_bytes_per_ns)
-    read.fail(fmt::format("l2_bytes_per_ns must exceed stream_bytes_per_ns, {}, not {}",
-                          m.stream_bytes_per_ns, m.l2_bytes_per_ns));
+    read.fail("l2_bytes_per_ns", fmt::format("l2_bytes_per_ns must exceed stream_bytes_per_ns, {}, not {}",
+                                             m.stream_bytes_per_ns, m.l2_bytes_per_ns));
   if (m.stream_bytes_per_ns > m.peak_bytes_per_ns)
-    read.fail(fmt::format("stream_bytes_per_ns must not exceed peak_bytes_per_ns, {}, but is {}",
+    read.fail("stream_bytes_per_ns",
+              fmt::format("stream_bytes_per_ns must not exceed peak_bytes_per_ns, {}, but is {}",
                           m.peak_bytes_per_ns, m.stream_bytes_per_ns));
   if (auto error = read.finish()) return *error;
   return m;
@@ -327,7 +354,7 @@ Result<Machine> load_machine(std::string_view name_or_path) {
   std::ifstream file(path);
   if (!file) return Error{fmt::format("{}: error: cannot be read", path)};
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return read_machine(text, path);
+  return read_machine(text, path, text);
 }
 
 Result<Machine> machine_for_target(std::string_view target) {

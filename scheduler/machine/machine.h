@@ -120,8 +120,9 @@ std::vector<std::string> machine_names();
 // of range.
 Result<Machine> load_machine(std::string_view name_or_path);
 
-// Reads a description from its text. Errors call it `file`.
-Result<Machine> read_machine(std::string_view json, const std::string& file);
+// Reads a description from its text. Errors call it `file`. `source` is the text of the file, where there is
+// one, and gives errors the place of their key.
+Result<Machine> read_machine(std::string_view json, const std::string& file, std::string_view source = {});
 
 // Returns the default machine of a code generation target.
 Result<Machine> machine_for_target(std::string_view target);

@@ -46,20 +46,26 @@ Error fault(const std::string& what) {
   return Error{"measured figures: error: " + what};
 }
 
+Error not_measured(const std::string& expected) {
+  return fault(fmt::format("not a file of mkc doctor --measure, expected {}", expected));
+}
+
 Result<ordered_json> parse(std::string_view text) {
-  const mkrt::Result<ordered_json> parsed = mkrt::parse_ordered_json_text(text, "");
-  const ordered_json file = parsed.ok() ? parsed.value() : ordered_json();
-  bool good = file.is_object();
+  const mkrt::Result<ordered_json> file = mkrt::parse_ordered_json_text(text, "measured figures");
+  if (!file.ok()) return file;
+  if (!file.value().is_object()) return not_measured("an object");
   for (const char* key : {"device", "model", "processors", "mkc"})
-    good = good && file.contains(key) && file[key].is_string();
-  for (const char* key : {"figures", "targets"}) good = good && file.contains(key) && file[key].is_object();
-  if (!good) return fault("not a file of mkc doctor --measure");
+    if (!file.value().contains(key) || !file.value()[key].is_string())
+      return not_measured(fmt::format("the text '{}'", key));
+  for (const char* key : {"figures", "targets"})
+    if (!file.value().contains(key) || !file.value()[key].is_object())
+      return not_measured(fmt::format("the object '{}'", key));
   return file;
 }
 
 template <class Keys>
 Status overlay(ordered_json& out, const ordered_json& figures, const Keys& keys) {
-  if (!figures.is_object()) return fault("not a file of mkc doctor --measure");
+  if (!figures.is_object()) return not_measured("an object of figures");
   for (const auto& [key, value] : figures.items()) {
     if (std::ranges::find(keys, key) == keys.end())
       return fault(fmt::format("'{}' is no figure that mkc doctor --measure measures", key));

@@ -136,7 +136,7 @@ class MeasuredTest(Command):
         refuses = lambda what: self.refuses(f"{name}: {what}{hint}", "simulate", *STEP)
         for text in ("{}", '{"figures": {}}'):
             path.write_text(text)
-            refuses("measured figures: error: not a file of mkc doctor --measure")
+            refuses("measured figures: error: not a file of mkc doctor --measure, expected the text 'device'")
         path.write_text("")
         refuses("error: is empty, expected what mkc doctor measured")
         self.written(figures={"task_ns": {"value": 1, "source": "made up"}})

@@ -63,7 +63,7 @@ void run_generation(std::string_view input) {
 }
 
 void run_machine(std::string_view input) {
-  (void)read_machine(input, "machine.json");
+  (void)read_machine(input, "machine.json", input);
 }
 
 std::vector<std::string> generation_seeds() {

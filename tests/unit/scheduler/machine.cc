@@ -1,6 +1,7 @@
 #include "scheduler/machine/machine.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -30,7 +31,7 @@ std::string load_error(const std::string& name_or_path) {
   std::string message = machine.error().message;
   const std::string folder = MKC_BINARY_DIR "/";
   if (message.starts_with(folder)) message.erase(0, folder.size());
-  return message;
+  return message.substr(0, message.find('\n'));  // the line of the file follows
 }
 
 TEST_CASE("every built-in machine loads and its ring fits beside barriers and scratch") {
@@ -120,38 +121,61 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error(changed_h100("\"target\"", "\"tarqet\"")) ==
         "changed_h100.json: error: missing key 'target'");
   CHECK(load_error(changed_h100("\"name\"", "\"size\": 1, \"name\"")) ==
-        "changed_h100.json: error: unknown key 'size'");
+        "changed_h100.json:2:3: error: unknown key 'size'");
   CHECK(load_error(changed_h100("\"value\": 132", "\"value\": 0")) ==
-        "changed_h100.json: error: workers must be a whole number from 1 to 4096, not 0");
+        "changed_h100.json:6:3: error: workers must be a whole number from 1 to 4096, not 0");
   CHECK(load_error(changed_h100("\"value\": 132, \"source\"", "\"value\": 132, \"sauce\"")) ==
-        "changed_h100.json: error: workers must be an object with a value, a source and perhaps a range");
-  CHECK(load_error(changed_h100("[500, 1000]", "[700, 1000]")) ==
-        "changed_h100.json: error: range of notify_ns must be two positive numbers around its value, not "
-        "[700,1000]");
-  CHECK(load_error(changed_h100("[500, 1000]", "[500]")) ==
-        "changed_h100.json: error: range of notify_ns must be two positive numbers around its value, not "
-        "[500]");
-  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": -1")) ==
-        "changed_h100.json: error: notify_ns must be a positive number, not -1");
-  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": 0")) ==
-        "changed_h100.json: error: notify_ns must be a positive number, not 0");
-  CHECK(load_error(changed_h100("\"value\": 1980", "\"value\": 1e308")) ==
-        "changed_h100.json: error: clock_mhz must be from 1e-06 to 1e+12, not 1e+308");
-  CHECK(load_error(changed_h100("\"value\": 1980", "\"value\": 5e-324")) ==
-        "changed_h100.json: error: clock_mhz must be from 1e-06 to 1e+12, not 5e-324");
-  CHECK(load_error(changed_h100("[500, 1000]", "[500, 1e308]")) ==
-        "changed_h100.json: error: range of notify_ns must be from 1e-06 to 1e+12, not 1e+308");
-  CHECK(load_error(changed_h100("[8000000", "[1e-300")) ==
-        "changed_h100.json: error: cold_burst must be from 1e-06 to 1e+12, not 1e-300");
+        "changed_h100.json:6:3: error: workers must be an object with a value, a source and perhaps a range, "
+        "not {\"sauce\":\"NVIDIA H100 SXM5 data sheet\",\"value\":132}");
   CHECK(
-      load_error(changed_h100("[8000000", "[1000000")) ==
-      "changed_h100.json: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in bytes");
+      load_error(changed_h100("[500, 1000]", "[700, 1000]")) ==
+      "changed_h100.json:20:3: error: range of notify_ns must be two positive numbers around its value, not "
+      "[700,1000]");
+  CHECK(
+      load_error(changed_h100("[500, 1000]", "[500]")) ==
+      "changed_h100.json:20:3: error: range of notify_ns must be two positive numbers around its value, not "
+      "[500]");
+  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": -1")) ==
+        "changed_h100.json:20:3: error: notify_ns must be a positive number, not -1");
+  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": 0")) ==
+        "changed_h100.json:20:3: error: notify_ns must be a positive number, not 0");
+  CHECK(load_error(changed_h100("\"value\": 1980", "\"value\": 1e308")) ==
+        "changed_h100.json:5:3: error: clock_mhz must be from 1e-06 to 1e+12, not 1e+308");
+  CHECK(load_error(changed_h100("\"value\": 1980", "\"value\": 5e-324")) ==
+        "changed_h100.json:5:3: error: clock_mhz must be from 1e-06 to 1e+12, not 5e-324");
+  CHECK(load_error(changed_h100("[500, 1000]", "[500, 1e308]")) ==
+        "changed_h100.json:20:3: error: range of notify_ns must be from 1e-06 to 1e+12, not 1e+308");
+  CHECK(load_error(changed_h100("[8000000", "[1e-300")) ==
+        "changed_h100.json:17:3: error: cold_burst must be from 1e-06 to 1e+12, not 1e-300");
+  CHECK(load_error(changed_h100("[8000000", "[1000000")) ==
+        "changed_h100.json:17:3: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in "
+        "bytes, not "
+        "[[2000000,320],[1000000,1000],[16000000,1600],[32000000,2100],[64000000,2500],[128000000,2800],["
+        "256000000,2950]]");
   CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 3,")) ==
-        "changed_h100.json: error: ring_stages must be 4 to 16, not 3");
+        "changed_h100.json:8:3: error: ring_stages must be 4 to 16, not 3");
   CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 13,")) ==
-        "changed_h100.json: error: a ring of 13 stages needs 248832 bytes of shared memory with barriers and "
+        "changed_h100.json:8:3: error: a ring of 13 stages needs 248832 bytes of shared memory with barriers "
+        "and "
         "scratch, "
         "232448 are usable");
+  CHECK(load_error(changed_h100("\"h100\"", "7")) ==
+        "changed_h100.json:2:3: error: name must be a string, not 7");
+  CHECK(load_error(changed_h100("\"h100\"", "[\"" + std::string(300, 'x') + "\"]")) ==
+        "changed_h100.json:2:3: error: name must be a string, not a value of 304 bytes");
+  CHECK(load_error(changed_h100("\"devices\": [", "\"devices\": [1, ")) ==
+        "changed_h100.json:4:3: error: devices must be a list of strings, not [1,\"NVIDIA H100 80GB HBM3\"]");
+  // Members of figures have this key, too, and a text equals it.
+  for (const char* key : {"\"value\"", "\"val\\u0075e\"", "\"value\" \n"})
+    CHECK(load_error(changed_h100("\"reduce_ns\"", fmt::format("{}: \"value\", \"reduce_ns\"", key))) ==
+          "changed_h100.json:18:3: error: unknown key 'value'");
+  // The parser stops at a zero byte.
+  const std::string text = "{\"name\": 7}" + std::string("\0{\"\\q\": \"", 9);
+  CHECK(read_machine(text, "m", text)
+            .error()
+            .message.starts_with("m:1:2: error: name must be a string, not 7\n"));
+  const std::string empty_text = "{}" + text.substr(text.find('\0'));
+  CHECK(read_machine(empty_text, "m", empty_text).error().message == "m: error: missing key 'name'");
 }
 
 }  // namespace

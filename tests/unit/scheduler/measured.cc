@@ -193,15 +193,20 @@ TEST_CASE("a range of the last-level cache that reaches into the stream's is cut
 }
 
 TEST_CASE("files that doctor did not write are refused") {
-  const std::string foreign = "measured figures: error: not a file of mkc doctor --measure";
-  CHECK(machine_of_processor("no JSON", "x86-64-v4").error().message == foreign);
+  const std::string foreign = "measured figures: error: not a file of mkc doctor --measure, expected ";
+  CHECK(machine_of_processor("no JSON", "x86-64-v4")
+            .error()
+            .message.starts_with("measured figures: error: not JSON: parse error at line 1, column 2: "));
+  CHECK(machine_of_processor("[]", "x86-64-v4").error().message == foreign + "an object");
   for (const char* key : {"device", "model", "processors", "mkc", "figures", "targets"}) {
     CAPTURE(key);
     json f = file();
+    const bool is_object = f[key].is_object();
+    const std::string expected = foreign + (is_object ? "the object '" : "the text '") + key + "'";
     f.erase(key);
-    CHECK(refusal(f) == foreign);
+    CHECK(refusal(f) == expected);
     f[key] = 1;
-    CHECK(refusal(f) == foreign);
+    CHECK(refusal(f) == expected);
   }
   json f = file();
   f["targets"].erase("x86-64-v4");
@@ -216,13 +221,17 @@ TEST_CASE("files that doctor did not write are refused") {
   f["figures"]["stream_bytes_per_ns"] = 3;
   CHECK(refusal(f) ==
         "measured figures: error: stream_bytes_per_ns must be an object with a value, a source and perhaps a "
-        "range");
+        "range, not 3");
   f = file();
   f["targets"]["x86-64-v4"]["product_per_ns"]["value"]["bf16"] = {1};
   CHECK(refusal(f) ==
-        "measured figures: error: product_per_ns must have two or three positive numbers for each of f32, "
-        "f16, bf16 and "
-        "e4m3");
+        "measured figures: error: product_per_ns must have two or three positive numbers for bf16, not [1]");
+  f["targets"]["x86-64-v4"]["product_per_ns"]["value"].erase("bf16");
+  CHECK(refusal(f) ==
+        "measured figures: error: product_per_ns must have two or three positive numbers for bf16, not null");
+  f = file();
+  f["targets"]["x86-64-v4"]["product_per_ns"]["value"]["bf61"] = {1, 2};
+  CHECK(refusal(f) == "measured figures: error: product_per_ns has the unknown format 'bf61'");
 }
 
 TEST_CASE("a nominal description says why no other was taken") {
