@@ -32,6 +32,13 @@ const char* level_of(const Module& module) {
   return kLevels[module.index()];
 }
 
+Error error_about(Subject subject, std::string_view message, const Places* places) {
+  if (places)
+    if (const auto at = places->at.find(subject); at != places->at.end())
+      return error_at(at->second, message, places->text);
+  return Error{fmt::format("error: {}", message)};
+}
+
 Result<Module> parse_mkir(std::string_view text, const std::string& file, Places* places) {
   Result<std::vector<Token>> tokens = tokenize(text, file);
   if (!tokens.ok()) return tokens.error();

@@ -42,11 +42,24 @@ struct Subject {
   auto operator<=>(const Subject&) const = default;
 };
 
+inline Subject subject_of(TensorId id) {
+  return {Part::kTensor, id.index};
+}
+inline Subject subject_of(EventId id) {
+  return {Part::kEvent, id.index};
+}
+inline Subject subject_of(GridId id) {
+  return {Part::kGrid, id.index};
+}
+
 // Places has the place of each part in the text, for messages about it.
 struct Places {
   std::string text;
   std::map<Subject, Loc> at;
 };
+
+// Returns error_at() of the part's place. Returns "error: MESSAGE" where `places` is null or lacks the part.
+Error error_about(Subject subject, std::string_view message, const Places* places);
 
 // Parses the text form. Ids follow the order of the lines. The text of print() is read back to an equal
 // value. The result need not be valid (verify.h). Objects may be named before their line. A name that several

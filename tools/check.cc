@@ -16,12 +16,14 @@ namespace {
 constexpr size_t kMaxTextBytes = size_t{256} << 20;
 
 // Holds the ring against the machine that the schedule names, where its description is built in.
-Status check_machine(const Schedule& schedule) {
+Status check_machine(const Schedule& schedule, const Places& places) {
   if (std::ranges::count(machine_names(), schedule.machine) == 0) return {};
   MKC_TRY(machine, load_machine(schedule.machine));
   if (machine.is_processor() || schedule.ring.stages <= machine.ring_stages) return {};
-  return Error{fmt::format("error: the ring has {} stages, expected at most {}, the stages of machine {}",
-                           schedule.ring.stages, machine.ring_stages, machine.name)};
+  return error_about({Part::kRing},
+                     fmt::format("the ring has {} stages, expected at most {}, the stages of machine {}",
+                                 schedule.ring.stages, machine.ring_stages, machine.name),
+                     &places);
 }
 
 Status check(const std::string& path, bool json) {
@@ -43,11 +45,9 @@ Status check(const std::string& path, bool json) {
       print_out("{}: valid {}\n", path, level_of(module.value()));
     return {};
   }
-  const Result<ProofReport> proof = prove(*schedule);
-  if (!proof.ok()) return Error{fmt::format("{}: {}", path, proof.error().message)};
-  if (Status status = check_machine(*schedule); !status.ok())
-    return Error{fmt::format("{}: {}", path, status.error().message)};
-  const std::string proved = to_string(proof.value(), *schedule);
+  MKC_TRY(proof, prove(*schedule, &places));
+  if (Status status = check_machine(*schedule, places); !status.ok()) return status;
+  const std::string proved = to_string(proof, *schedule);
   if (json)
     print_out("{}\n",
               json_text(nlohmann::ordered_json{{"file", path}, {"level", "schedule"}, {"proof", proved}}, 1));

@@ -32,7 +32,7 @@ Status sum_counts(const Step& step, const char* what, const std::vector<uint64_t
   for (const uint64_t count : counts) {
     sum += count;
     if (sum > kMaxExpanded)
-      return step_error(step,
+      return step_error(step, {Part::kHeader},
                         fmt::format("the step has more than {} {}, and is not expanded", kMaxExpanded, what));
     begin.push_back(static_cast<uint32_t>(sum));
   }
@@ -76,13 +76,15 @@ Status lay_out_runs(Step& step) {
         run.count = static_cast<uint32_t>(tasks * (share + 1) / s.workers) - run.first;
       }
       if (uint64_t{run.first} + run.count > tasks)
-        return step_error(step, fmt::format("worker {} runs tasks {} to {} of %{}, which has {}", w,
-                                            run.first, uint64_t{run.first} + run.count - 1,
-                                            s.program.grids[segment.grid].name, tasks));
+        return step_error(
+            step, {Part::kWorker, w},
+            fmt::format("worker {} runs tasks {} to {} of %{}, which has {}", w, run.first,
+                        uint64_t{run.first} + run.count - 1, s.program.grids[segment.grid].name, tasks));
       for (uint32_t t = run.first; t < run.first + run.count; ++t)
         if (seen[base + t]++)
-          return step_error(step, fmt::format("{} is in the streams twice, again on worker {}",
-                                              task_name(step, base + t), w));
+          return step_error(
+              step, {Part::kWorker, w},
+              fmt::format("{} is in the streams twice, again on worker {}", task_name(step, base + t), w));
       if (run.count != 0) step.runs.push_back(run);
     }
   }
@@ -90,7 +92,8 @@ Status lay_out_runs(Step& step) {
     const PlacementKind kind = s.placements[step.grid_of[t].index].kind;
     if (kind == PlacementKind::kInline) step.inline_tasks.push_back(t);
     if (!seen[t] && kind != PlacementKind::kInline && !claims_by_ticket(kind))
-      return step_error(step, fmt::format("no stream runs {}", task_name(step, t)));
+      return step_error(step, subject_of(step.grid_of[t]),
+                        fmt::format("no stream runs {}", task_name(step, t)));
   }
   for (GridId g : s.program.grids.ids())
     if (claims_by_ticket(s.placements[g.index].kind) && step.spaces[g.index].count() > 0)
@@ -104,9 +107,10 @@ Result<uint32_t> cell_index(const Step& step, uint32_t task, const char* verb, E
   uint64_t index = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (at[d] < 0 || at[d] >= dims[d])
-      return step_error(step, fmt::format("{} {} @{}[{}], outside its cells [{}]", task_name(step, task),
-                                          verb, step.schedule->program.events[event].name,
-                                          fmt::join(at, ", "), fmt::join(dims, ", ")));
+      return step_error(
+          step, subject_of(step.grid_of[task]),
+          fmt::format("{} {} @{}[{}], outside its cells [{}]", task_name(step, task), verb,
+                      step.schedule->program.events[event].name, fmt::join(at, ", "), fmt::join(dims, ", ")));
     index = index * static_cast<uint64_t>(dims[d]) + static_cast<uint64_t>(at[d]);
   }
   return step.cell_base[event.index] + static_cast<uint32_t>(index);
@@ -160,31 +164,35 @@ Status check_counts(const Step& step) {
       const std::vector<int64_t> at = unflatten(cell - step.cell_base[e.index], dims);
       const int64_t expected = evaluate(program.events[e].expect, step.symbols, at);
       if (expected != found[cell])
-        return step_error(step, fmt::format("{} expects {} notifications, {} tasks notify it",
-                                            cell_name(step, cell), expected, found[cell]));
+        return step_error(step, subject_of(e),
+                          fmt::format("{} expects {} notifications, {} tasks notify it",
+                                      cell_name(step, cell), expected, found[cell]));
     }
   }
   for (uint32_t task : step.inline_tasks) {
     const uint32_t cell = step.waits.cells[step.waits.begin[task]];
     if (found[cell] == 0)
-      return step_error(step, fmt::format("{} runs inline, but nobody completes {}", task_name(step, task),
-                                          cell_name(step, cell)));
+      return step_error(step, subject_of(step.grid_of[task]),
+                        fmt::format("{} runs inline, but nobody completes {}", task_name(step, task),
+                                    cell_name(step, cell)));
   }
   for (GridId g : step.claimed_grids) {
     if (step.schedule->placements[g.index].kind != PlacementKind::kReady) continue;
     for (uint32_t task = step.task_base[g.index]; task < step.task_base[g.index + 1]; ++task)
       if (const uint32_t cell = step.waits.cells[step.waits.begin[task]]; found[cell] == 0)
-        return step_error(step, fmt::format("{} is claimed once it is ready, but nobody completes {}",
-                                            task_name(step, task), cell_name(step, cell)));
+        return step_error(step, subject_of(g),
+                          fmt::format("{} is claimed once it is ready, but nobody completes {}",
+                                      task_name(step, task), cell_name(step, cell)));
   }
   return {};
 }
 
 }  // namespace
 
-Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols) {
+Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols, const Places* places) {
   Step step;
   step.schedule = &schedule;
+  step.places = places;
   step.symbols = std::move(symbols);
   if (Status s = number_tasks_and_cells(step); !s.ok()) return s.error();
   if (Status s = lay_out_runs(step); !s.ok()) return s.error();
@@ -223,9 +231,9 @@ std::string cell_name(const Step& step, uint32_t cell) {
       fmt::join(unflatten(cell - step.cell_base[event.index], event_dims(e, step.symbols)), ", "));
 }
 
-Error step_error(const Step& step, const std::string& message) {
+Error step_error(const Step& step, Subject subject, const std::string& message) {
   const std::string values = values_text(step.schedule->program.symbols, step.symbols);
-  return Error{fmt::format("error: {}{}", message, values.empty() ? "" : fmt::format(" (at {})", values))};
+  return error_about(subject, message + (values.empty() ? "" : fmt::format(" (at {})", values)), step.places);
 }
 
 }  // namespace mkc

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/schedule.h"
+#include "ir/parse.h"
 #include "ir/values.h"
 
 namespace mkc {
@@ -27,6 +27,7 @@ struct TaskCells {
 
 struct Step {
   const Schedule* schedule = nullptr;
+  const Places* places = nullptr;   // of the schedule's text
   std::vector<int64_t> symbols;     // by SymbolId
   std::vector<uint32_t> task_base;  // by GridId, with the number of tasks at the end
   std::vector<uint32_t> cell_base;  // by EventId, with the number of cells at the end
@@ -39,12 +40,14 @@ struct Step {
 };
 
 // Expands the schedule and checks rules 1 and 4 of prove.h.
-Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols);
+Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols,
+                         const Places* places = nullptr);
 
 // Returns the coordinates of a task in `coords`.
 void task_coords(const Step& step, uint32_t task, std::vector<int64_t>& coords);
-std::string task_name(const Step& step, uint32_t task);          // "%o[3]"
-std::string cell_name(const Step& step, uint32_t cell);          // "@o_done[2]"
-Error step_error(const Step& step, const std::string& message);  // with the symbol values
+std::string task_name(const Step& step, uint32_t task);  // "%o[3]"
+std::string cell_name(const Step& step, uint32_t cell);  // "@o_done[2]"
+// Returns an error with the symbol values.
+Error step_error(const Step& step, Subject subject, const std::string& message);
 
 }  // namespace mkc

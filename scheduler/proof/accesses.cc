@@ -56,8 +56,9 @@ Status check_written_once(Context& c, TensorId t, const Use& write) {
       return dim.moves() && dim.coord == by && disjoint(dim);
     });
     if (!decides)
-      return unproved(fmt::format("tasks of {} that differ in {} write different elements of {}",
-                                  grid_name(c, write.grid), grid.coords[by].name, tensor_name(c, t)));
+      return c.unproved(subject_of(write.grid),
+                        fmt::format("tasks of {} that differ in {} write different elements of {}",
+                                    grid_name(c, write.grid), grid.coords[by].name, tensor_name(c, t)));
   }
   ++c.report.symbolic;
   return {};
@@ -145,8 +146,9 @@ bool covered_along(Context& c, const Use& write, const Use* read, size_t d) {
 Status check_covered(Context& c, TensorId t, const Use& write, const Use* read) {
   const std::string who = read ? fmt::format("{} reads", grid_name(c, read->grid)) : "the host reads";
   const auto fail = [&](const std::string& why) {
-    return unproved(fmt::format("what {} of {} has been written by {}: {}", who, tensor_name(c, t),
-                                grid_name(c, write.grid), why));
+    return c.unproved(subject_of(read ? read->grid : write.grid),
+                      fmt::format("what {} of {} has been written by {}: {}", who, tensor_name(c, t),
+                                  grid_name(c, write.grid), why));
   };
   std::vector<bool> decided(c.p.grids[write.grid].coords.size(), false);
   for (size_t d = 0; d < write.dims.size(); ++d) {
@@ -165,21 +167,26 @@ Status check_covered(Context& c, TensorId t, const Use& write, const Use* read) 
 Status check_tensor(Context& c, const Sources& sources, const Order& order, TensorId t, const Uses& uses) {
   const bool is_output = c.p.tensors[t].kind == TensorKind::kOutput;
   if (uses.writes.empty())
-    return is_output ? Status(Error{fmt::format("error: nothing writes {}", tensor_name(c, t))}) : Status();
+    return is_output ? Status(c.wrong(subject_of(t), fmt::format("nothing writes {}", tensor_name(c, t))))
+                     : Status();
   if (uses.writes.size() > 1)
-    return unproved(fmt::format("{} and {} write different elements of {}", grid_name(c, uses.writes[0].grid),
-                                grid_name(c, uses.writes[1].grid), tensor_name(c, t)));
+    return c.unproved(
+        subject_of(uses.writes[1].grid),
+        fmt::format("{} and {} write different elements of {}", grid_name(c, uses.writes[0].grid),
+                    grid_name(c, uses.writes[1].grid), tensor_name(c, t)));
   const Use& write = uses.writes[0];
   if (Status status = check_written_once(c, t, write); !status.ok()) return status;
   if (is_output)
     if (Status status = check_covered(c, t, write, nullptr); !status.ok()) return status;
   for (const Use& read : uses.reads) {
     if (read.grid <= write.grid)
-      return unproved(fmt::format("{} reads {} behind {}, which writes it", grid_name(c, read.grid),
-                                  tensor_name(c, t), grid_name(c, write.grid)));
+      return c.unproved(subject_of(read.grid),
+                        fmt::format("{} reads {} behind {}, which writes it", grid_name(c, read.grid),
+                                    tensor_name(c, t), grid_name(c, write.grid)));
     if (!ordered_where_they_meet(c, sources, order, write.grid, write.dims, read.grid, read.dims))
-      return unproved(fmt::format("{} reads %{} after {} has written it", grid_name(c, read.grid),
-                                  c.p.tensors[t].name, grid_name(c, write.grid)));
+      return c.unproved(subject_of(read.grid),
+                        fmt::format("{} reads %{} after {} has written it", grid_name(c, read.grid),
+                                    c.p.tensors[t].name, grid_name(c, write.grid)));
     if (Status status = check_covered(c, t, write, &read); !status.ok()) return status;
     ++c.report.symbolic;
   }
@@ -189,12 +196,12 @@ Status check_tensor(Context& c, const Sources& sources, const Order& order, Tens
 }  // namespace
 
 Status check_accesses(Context& c, const Sources& sources, const Order& order) {
-  for (const TaskGrid& grid : c.p.grids)
-    for (const Access& write : grid.writes) {
+  for (GridId g : c.p.grids.ids())
+    for (const Access& write : c.p.grids[g].writes) {
       const TensorKind kind = c.p.tensors[write.tensor].kind;
       if (kind == TensorKind::kInput || kind == TensorKind::kWeight || kind == TensorKind::kTable)
-        return Error{fmt::format("error: {} is written, but is an input, weight or table",
-                                 tensor_name(c, write.tensor))};
+        return c.wrong(subject_of(g), fmt::format("{} is written, but is an input, weight or table",
+                                                  tensor_name(c, write.tensor)));
     }
   const std::vector<Uses> uses = uses_of(c);
   for (TensorId t : c.p.tensors.ids())
@@ -209,7 +216,7 @@ struct CacheUsers {
   GridId append, attend;
 };
 
-Result<CacheUsers> users_of(const Context& c, TensorId cache) {
+Result<CacheUsers> users_of(Context& c, TensorId cache) {
   CacheUsers users;
   for (GridId g : c.p.grids.ids()) {
     const TaskGrid& grid = c.p.grids[g];
@@ -218,17 +225,19 @@ Result<CacheUsers> users_of(const Context& c, TensorId cache) {
         std::none_of(grid.writes.begin(), grid.writes.end(), names_it))
       continue;
     if (grid.body != BodyKind::kAppend && grid.body != BodyKind::kAttend)
-      return Error{fmt::format("error: %{} accesses the cache %{}, expected of append and attend grids",
-                               grid.name, c.p.tensors[cache].name)};
+      return c.wrong(subject_of(g),
+                     fmt::format("%{} accesses the cache %{}, expected of append and attend grids", grid.name,
+                                 c.p.tensors[cache].name));
     GridId& user = grid.body == BodyKind::kAppend ? users.append : users.attend;
     if (user.valid())
-      return Error{fmt::format("error: %{} and %{} both {} to the cache %{}", c.p.grids[user].name, grid.name,
-                               body_name(grid.body), c.p.tensors[cache].name)};
+      return c.wrong(subject_of(g), fmt::format("%{} and %{} both {} to the cache %{}", c.p.grids[user].name,
+                                                grid.name, body_name(grid.body), c.p.tensors[cache].name));
     user = g;
   }
   if (!users.attend.valid() || !users.append.valid())
-    return unproved(fmt::format("%{} is filled: it has no {} grid", c.p.tensors[cache].name,
-                                users.attend.valid() ? "append" : "attend"));
+    return c.unproved(subject_of(cache),
+                      fmt::format("%{} is filled: it has no {} grid", c.p.tensors[cache].name,
+                                  users.attend.valid() ? "append" : "attend"));
   return users;
 }
 
@@ -245,23 +254,24 @@ Status check_cache(Context& c, const Sources& sources, const Order& order, Tenso
   const auto [append, attend] = users.value();
   const TaskGrid &first = c.p.grids[append], &second = c.p.grids[attend];
   if (attend < append)
-    return Error{fmt::format("error: %{} stands before %{}, which appends to the cache %{}", second.name,
-                             first.name, c.p.tensors[cache].name)};
+    return c.wrong(subject_of(attend), fmt::format("%{} stands before %{}, which appends to the cache %{}",
+                                                   second.name, first.name, c.p.tensors[cache].name));
   const std::string& role = find_operand(first, "k_cache", true)->tensor == cache ? "k_cache" : "v_cache";
   if (!uses_alike(first, cache, role) || !uses_alike(second, cache, role))
-    return Error{fmt::format("error: %{} and %{} use the cache %{} in different roles", first.name,
-                             second.name, c.p.tensors[cache].name)};
+    return c.wrong(subject_of(attend), fmt::format("%{} and %{} use the cache %{} in different roles",
+                                                   first.name, second.name, c.p.tensors[cache].name));
   for (const char* attr : {"heads", "kv_heads", "head_dim"})
     if (int_attr(first.attrs, attr, 0) != int_attr(second.attrs, attr, 0))
-      return Error{fmt::format("error: %{} and %{} have different {}", first.name, second.name, attr)};
+      return c.wrong(subject_of(attend),
+                     fmt::format("%{} and %{} have different {}", first.name, second.name, attr));
   const Access& write = *find_operand(first, role, true);
   for (const auto* accesses : {&second.reads, &second.writes})
     for (const Access& access : *accesses) {
       if (access.tensor != cache || access.stream) continue;
       if (!ordered_where_they_meet(c, sources, order, append, dims_of(c, append, write), attend,
                                    dims_of(c, attend, access)))
-        return unproved(fmt::format("%{} comes after %{} wherever they meet in %{}", second.name, first.name,
-                                    c.p.tensors[cache].name));
+        return c.unproved(subject_of(attend), fmt::format("%{} comes after %{} wherever they meet in %{}",
+                                                          second.name, first.name, c.p.tensors[cache].name));
     }
   ++c.report.lemmas;
   return {};

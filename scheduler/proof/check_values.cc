@@ -34,8 +34,9 @@ std::vector<std::vector<int64_t>> few_values(const TaskProgram& program) {
   return values;
 }
 
-Status check_at(const Schedule& schedule, const std::vector<int64_t>& symbols, uint64_t& orderings) {
-  Result<Step> step = expand_step(schedule, symbols);
+Status check_at(const Schedule& schedule, const Places* places, const std::vector<int64_t>& symbols,
+                uint64_t& orderings) {
+  Result<Step> step = expand_step(schedule, symbols, places);
   if (!step.ok()) return step.error();
   Result<HappensBefore> order = order_tasks(step.value());
   if (!order.ok()) return order.error();
@@ -44,12 +45,13 @@ Status check_at(const Schedule& schedule, const std::vector<int64_t>& symbols, u
 
 }  // namespace
 
-Result<ValuesChecked> check_at_values(const Schedule& schedule, uint64_t task_budget) {
+Result<ValuesChecked> check_at_values(const Schedule& schedule, const Places* places, uint64_t task_budget) {
   std::vector<std::vector<int64_t>> values = few_values(schedule.program);
   ValuesChecked checked;
   checked.all = !values.empty();
   if (values.empty()) values = chosen_values(schedule.program);
-  if (values.empty()) return Error{"error: no symbol values within bounds give every region a size"};
+  if (values.empty())
+    return error_about({Part::kHeader}, "no symbol values within bounds give every region a size", places);
   for (const std::vector<int64_t>& symbols : values) {
     uint64_t tasks = 0;
     for (const TaskGrid& grid : schedule.program.grids)
@@ -58,7 +60,8 @@ Result<ValuesChecked> check_at_values(const Schedule& schedule, uint64_t task_bu
       checked.all = false;
       continue;
     }
-    if (Status status = check_at(schedule, symbols, checked.orderings); !status.ok()) return status.error();
+    if (Status status = check_at(schedule, places, symbols, checked.orderings); !status.ok())
+      return status.error();
     checked.values.push_back(symbols);
     checked.tasks += tasks;
   }

@@ -18,6 +18,7 @@ struct ValuesChecked {
 // Checks chosen values, or all values of a program that has few and no lists and caches. Stops when
 // `task_budget` tasks have been checked, but checks at least two values. Errors name grid, task, event, cell,
 // expected and found counts, and the values. Requires that the rules which do not depend on values hold.
-Result<ValuesChecked> check_at_values(const Schedule& schedule, uint64_t task_budget = 250'000);
+Result<ValuesChecked> check_at_values(const Schedule& schedule, const Places* places = nullptr,
+                                      uint64_t task_budget = 250'000);
 
 }  // namespace mkc::proof

@@ -6,8 +6,8 @@
 
 namespace mkc::proof {
 
-Context::Context(const Schedule& schedule)
-    : s(schedule), p(schedule.program), at_symbols{symbol_bounds(p.symbols), {}, {}} {
+Context::Context(const Schedule& schedule, const Places* text_places)
+    : s(schedule), p(schedule.program), places(text_places), at_symbols{symbol_bounds(p.symbols), {}, {}} {
   for (const Symbol& symbol : p.symbols) at_symbols.lengths.push_back(symbol.length);
   for (const TaskGrid& grid : p.grids) {
     tasks.push_back(at_symbols);
@@ -44,12 +44,9 @@ std::string Context::cell_text(const Expr& e) const {
   return to_string(e, symbol_names(p), std::vector<std::string>{"$0", "$1", "$2", "$3"});
 }
 
-Error unproved(const std::string& what) {
-  return Error{"error: unproved: " + what};
-}
-
-bool is_unproved(const Error& error) {
-  return error.message.starts_with("error: unproved: ");
+Error Context::unproved(Subject subject, const std::string& what) {
+  is_unproved = true;
+  return wrong(subject, "unproved: " + what);
 }
 
 bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans) {

@@ -6,6 +6,7 @@
 
 #include "ir/domain.h"
 #include "ir/form.h"
+#include "ir/parse.h"
 #include "ir/schedule.h"
 #include "ir/values.h"
 #include "scheduler/proof/prove.h"
@@ -13,15 +14,17 @@
 namespace mkc::proof {
 
 struct Context {
-  explicit Context(const Schedule& schedule);
+  explicit Context(const Schedule& schedule, const Places* places = nullptr);
 
   const Schedule& s;
   const TaskProgram& p;
+  const Places* places;  // of the schedule's text, or null
   Forms forms;
   Domain at_symbols;          // domain without coordinates
   std::vector<Domain> tasks;  // by GridId: the domain of its coordinates
   std::vector<Domain> cells;  // by EventId: the domain of its cells' coordinates
   ProofReport report;
+  bool is_unproved = false;  // the error is that of a rule that cannot decide
 
   Form form(SymbolId id) { return forms.of(symbol(id)); }
   // Tells whether the grid has a task for all values.
@@ -30,13 +33,12 @@ struct Context {
   // event's cells.
   std::string text(const Expr& e, const TaskGrid& grid) const;
   std::string cell_text(const Expr& e) const;
-};
 
-// Returns `error: unproved: WHAT`, for a rule that cannot decide. A rule that finds values at which the
-// schedule is wrong returns an error that names them.
-Error unproved(const std::string& what);
-// Tells whether unproved() made the error.
-bool is_unproved(const Error& error);
+  // Returns the error of a schedule that is wrong.
+  Error wrong(Subject subject, const std::string& what) const { return error_about(subject, what, places); }
+  // Returns the error `unproved: WHAT` of a rule that cannot decide.
+  Error unproved(Subject subject, const std::string& what);
+};
 
 // Spans names lists whose elements start intervals that lie end to end, and the range that the intervals fill
 // (docs/proof.md, lemma 1).

@@ -110,8 +110,9 @@ Result<Share> share_of(Context& c, EventId e, Source& source, const Notify& noti
   Share share;
   share.source = &source;
   const auto give_up = [&](const char* why) {
-    return unproved(fmt::format("%{} notifies {} in a way that cannot be counted: {}", grid.name,
-                                event_name_of(c, e), why));
+    return c.unproved(subject_of(source.grid),
+                      fmt::format("%{} notifies {} in a way that cannot be counted: {}", grid.name,
+                                  event_name_of(c, e), why));
   };
   for (size_t d = 0; d < event.dims.size(); ++d) {
     source.dims.push_back(along(c, source.grid, notify.cells[d], event.dims[d]));
@@ -180,11 +181,12 @@ Status Walk::check_cell() {
       ++c.report.enumerated;
       return {};
     case Agreement::kDiffers:
-      return Error{fmt::format("error: {} expects {} notifications, {} tasks notify it{}", cell_text(),
-                               found.a, found.b, found.where.empty() ? "" : " (at " + found.where + ")")};
+      return c.wrong(subject_of(id),
+                     fmt::format("{} expects {} notifications, {} tasks notify it{}", cell_text(), found.a,
+                                 found.b, found.where.empty() ? "" : " (at " + found.where + ")"));
     case Agreement::kUnknown:
-      return unproved(fmt::format("{} expects {} notifications, it gets {}", cell_text(), c.cell_text(expect),
-                                  c.cell_text(given)));
+      return c.unproved(subject_of(id), fmt::format("{} expects {} notifications, it gets {}", cell_text(),
+                                                    c.cell_text(expect), c.cell_text(given)));
   }
   MKC_BUG("comparison of unknown outcome");
 }
@@ -195,7 +197,7 @@ Status Walk::check() {
   for (size_t d = 0; d < event.dims.size(); ++d) {
     sizes.push_back(walked(d) ? event.dims[d].constant() : 1);
     if (sizes.back() > kMaxCells / cells)
-      return unproved(event_name_of(c, id) + " has too many cells to walk");
+      return c.unproved(subject_of(id), event_name_of(c, id) + " has too many cells to walk");
     cells *= sizes.back();
   }
   for (int64_t number = 0; number < cells; ++number) {

@@ -84,45 +84,48 @@ uint64_t bytes_needed(const Context& c, TensorId t, bool is_read) {
 struct Extent {
   uint64_t begin, end;
   std::string name;
+  Subject subject;
 };
 
-Status check_apart(std::vector<Extent> extents, uint64_t arena_end, const char* arena) {
+Status check_apart(const Context& c, std::vector<Extent> extents, uint64_t arena_end, const char* arena) {
   std::sort(extents.begin(), extents.end(),
             [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
   for (size_t i = 0; i < extents.size(); ++i) {
     if (extents[i].end > arena_end)
-      return Error{fmt::format("error: {} ends at {}, beyond the {} of {}", extents[i].name, extents[i].end,
-                               arena, arena_end)};
+      return c.wrong(extents[i].subject, fmt::format("{} ends at {}, beyond the {} of {}", extents[i].name,
+                                                     extents[i].end, arena, arena_end));
     if (i > 0 && extents[i].begin < extents[i - 1].end)
-      return Error{
-          fmt::format("error: {} and {} overlap in the {}", extents[i - 1].name, extents[i].name, arena)};
+      return c.wrong(extents[i].subject,
+                     fmt::format("{} and {} overlap in the {}", extents[i - 1].name, extents[i].name, arena));
   }
   return {};
 }
 
 Status check_counters(const Context& c) {
   if (c.s.event_base.size() != c.p.events.size())
-    return Error{
-        fmt::format("error: {} events have {} counter bases", c.p.events.size(), c.s.event_base.size())};
+    return c.wrong({Part::kHeader},
+                   fmt::format("{} events have {} counter bases", c.p.events.size(), c.s.event_base.size()));
   std::vector<Extent> counters;
   for (EventId e : c.p.events.ids()) {
     // Code places an event's log behind as many cells.
     const uint64_t cells = max_cells(c.p, e);
     // A log has one counter of its entries, and an entry for each cell.
     const uint64_t all = keeps_log(c.s, e) ? 2 * cells + 1 : cells, base = c.s.event_base[e.index];
-    counters.push_back({base, base + all, "@" + c.p.events[e].name});
+    counters.push_back({base, base + all, "@" + c.p.events[e].name, subject_of(e)});
   }
   for (GridId g : c.p.grids.ids())
     if (const Placement& p = c.s.placements[g.index]; claims_by_ticket(p.kind))
-      counters.push_back({p.tickets, uint64_t{p.tickets} + 1, "tickets of %" + c.p.grids[g].name});
-  return check_apart(std::move(counters), c.s.event_cells, "counters");
+      counters.push_back(
+          {p.tickets, uint64_t{p.tickets} + 1, "tickets of %" + c.p.grids[g].name, subject_of(g)});
+  return check_apart(c, std::move(counters), c.s.event_cells, "counters");
 }
 
 }  // namespace
 
 Status check_memory(const Context& c) {
   if (c.s.slots.size() != c.p.tensors.size())
-    return Error{fmt::format("error: {} tensors have {} slots", c.p.tensors.size(), c.s.slots.size())};
+    return c.wrong({Part::kHeader},
+                   fmt::format("{} tensors have {} slots", c.p.tensors.size(), c.s.slots.size()));
   std::vector<bool> is_read(c.p.tensors.size(), false);
   for (const TaskGrid& grid : c.p.grids)
     for (const Access& read : grid.reads) is_read[read.tensor.index] = true;
@@ -132,26 +135,27 @@ Status check_memory(const Context& c) {
     const Tensor& tensor = c.p.tensors[t];
     const uint64_t needed = bytes_needed(c, t, is_read[t.index]);
     if (slot.bytes < needed)
-      return Error{
-          fmt::format("error: the slot of %{} has {} bytes, it needs {}", tensor.name, slot.bytes, needed)};
+      return c.wrong(subject_of(t), fmt::format("the slot of %{} has {} bytes, it needs {}", tensor.name,
+                                                slot.bytes, needed));
     if (slot.bytes == 0) continue;
     const bool is_weight = tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kTable;
     auto& kind = is_weight ? weights : tensor.kind == TensorKind::kOutput ? outputs : activations;
     if (tensor.kind != TensorKind::kInput && tensor.kind != TensorKind::kCache)
-      kind.push_back({slot.offset, slot.offset + slot.bytes, "%" + tensor.name});
+      kind.push_back({slot.offset, slot.offset + slot.bytes, "%" + tensor.name, subject_of(t)});
   }
   // An output outlives the step, so it shares with nothing. Activations are each checked against it, as if
   // all of them were one.
   for (const Extent& output : outputs)
     for (const Extent& activation : activations)
-      if (Status status = check_apart({output, activation}, c.s.workspace_bytes, "workspace"); !status.ok())
+      if (Status status = check_apart(c, {output, activation}, c.s.workspace_bytes, "workspace");
+          !status.ok())
         return status;
   for (const Extent& activation : activations)
-    if (Status status = check_apart({activation}, c.s.workspace_bytes, "workspace"); !status.ok())
+    if (Status status = check_apart(c, {activation}, c.s.workspace_bytes, "workspace"); !status.ok())
       return status;
-  if (Status status = check_apart(std::move(weights), c.s.weight_bytes, "weights"); !status.ok())
+  if (Status status = check_apart(c, std::move(weights), c.s.weight_bytes, "weights"); !status.ok())
     return status;
-  if (Status status = check_apart(std::move(outputs), c.s.workspace_bytes, "workspace"); !status.ok())
+  if (Status status = check_apart(c, std::move(outputs), c.s.workspace_bytes, "workspace"); !status.ok())
     return status;
   return check_counters(c);
 }
@@ -199,12 +203,14 @@ Status check_pair(Context& c, const Order& order, const Tenant& first, const Ten
   const std::string names =
       fmt::format("%{} and %{}", c.p.tensors[first.tensor].name, c.p.tensors[second.tensor].name);
   if (first.looked_up)
-    return Error{
-        fmt::format("error: {} share memory, but the first may be looked up until the step ends", names)};
+    return c.wrong(subject_of(second.tensor),
+                   fmt::format("{} share memory, but the first may be looked up until the step ends", names));
   for (const GridId user : first.users)
     if (!order.before[second.writer.index][user.index])
-      return unproved(fmt::format("{} share memory: %{} is done with the first before %{} writes the second",
-                                  names, c.p.grids[user].name, c.p.grids[second.writer].name));
+      return c.unproved(
+          subject_of(second.tensor),
+          fmt::format("{} share memory: %{} is done with the first before %{} writes the second", names,
+                      c.p.grids[user].name, c.p.grids[second.writer].name));
   ++c.report.symbolic;
   return {};
 }

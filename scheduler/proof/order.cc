@@ -55,14 +55,15 @@ void add_wait(Context& c, const Sources& sources, GridId b, const Wait& wait, Or
   if (heard && !sources[wait.event.index].empty()) order.before[b.index] |= before_all;
 }
 
-Error cycle_error(const Context& c, const std::vector<uint32_t>& cycle) {
+Error cycle_error(Context& c, const std::vector<uint32_t>& cycle) {
   std::string text;
   std::vector<uint32_t> closed = cycle;
   std::rotate(closed.begin(), std::min_element(closed.begin(), closed.end()), closed.end());
   closed.push_back(closed.front());
   for (const uint32_t g : closed)
     text += fmt::format("{}%{}", text.empty() ? "" : " -> ", c.p.grids[GridId{g}].name);
-  return unproved("the grids have no one order, so that a step may deadlock: " + text);
+  return c.unproved(subject_of(GridId{closed.front()}),
+                    "the grids have no one order, so that a step may deadlock: " + text);
 }
 
 // Tells whether a task of a notifies, along a dim, the cell that a task of b waits for, wherever their

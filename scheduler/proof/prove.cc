@@ -33,15 +33,15 @@ Status check_all_values(Context& c) {
 
 }  // namespace
 
-Result<ProofReport> prove(const Schedule& schedule) {
-  Context c(schedule);
+Result<ProofReport> prove(const Schedule& schedule, const Places* places) {
+  Context c(schedule, places);
   if (Status status = check_static(c); !status.ok()) return status.error();
   const Status status = check_all_values(c);
   if (status.ok()) return c.report;
   // Values at which the schedule is wrong tell more than a statement that is not proved.
-  const Result<ValuesChecked> walked = check_at_values(schedule);
+  const Result<ValuesChecked> walked = check_at_values(schedule, places);
   if (!walked.ok()) return walked.error();
-  if (!walked.value().all || !is_unproved(status.error())) return status.error();
+  if (!walked.value().all || !c.is_unproved) return status.error();
   // Values show no fault of who starts tasks.
   if (Status starts = check_starts(c, notifiers_of(c.p)); !starts.ok()) return starts.error();
   return ProofReport{.enumerated = walked.value().values.size()};

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "ir/schedule.h"
+#include "ir/parse.h"
 
 namespace mkc {
 
@@ -18,7 +18,7 @@ struct ProofReport {
 };
 
 // Proves a schedule. Requires a schedule that verify() accepts. Refuses these, with an error that names the
-// object:
+// object, and its line in the text where `places` has it:
 //   1. tasks that no stream holds, or more than one; inline and claimed grids that nothing starts
 //   2. slots that are too small, leave their arena, or overlap where nothing may be shared; counters likewise
 //   3. a ring with fewer stages than a worker holds at once; lookups of tables that are not written yet
@@ -31,7 +31,7 @@ struct ProofReport {
 // A statement that is not proved is checked at chosen values, to find values at which it is wrong. A schedule
 // of few values is accepted if it is right at all of them, and if no statement is known to be wrong. Other
 // schedules are refused as `unproved: …` where no such values are found.
-Result<ProofReport> prove(const Schedule& schedule);
+Result<ProofReport> prove(const Schedule& schedule, const Places* places = nullptr);
 
 // Returns one line for people.
 std::string to_string(const ProofReport& report, const Schedule& schedule);

@@ -34,21 +34,22 @@ uint32_t min_stages(const TaskProgram& program) {
 Status check_ring(const Context& c) {
   const uint32_t min = min_stages(c.p);
   if (min == 0) return {};
+  const Subject ring{Part::kRing};
   if (c.s.ring.stages < min)
-    return Error{fmt::format("error: the ring has {} stages, expected at least {}: so many are held at once",
-                             c.s.ring.stages, min)};
+    return c.wrong(ring, fmt::format("the ring has {} stages, expected at least {}: so many are held at once",
+                                     c.s.ring.stages, min));
   if (c.s.ring.stages > kMaxRing)
-    return Error{
-        fmt::format("error: the ring has {} stages, expected at most {}", c.s.ring.stages, kMaxRing)};
+    return c.wrong(ring,
+                   fmt::format("the ring has {} stages, expected at most {}", c.s.ring.stages, kMaxRing));
   if (c.s.ring.stage_bytes != mkrt::kStageBytes)
-    return Error{fmt::format("error: a stage of the ring has {} bytes, expected {}, a tile",
-                             c.s.ring.stage_bytes, mkrt::kStageBytes)};
+    return c.wrong(ring, fmt::format("a stage of the ring has {} bytes, expected {}, a tile",
+                                     c.s.ring.stage_bytes, mkrt::kStageBytes));
   for (GridId g : c.p.grids.ids()) {
     const TaskGrid& grid = c.p.grids[g];
     for (const Access& read : grid.reads)
       if (read.stream && c.s.placements[g.index].kind == PlacementKind::kInline)
-        return Error{fmt::format("error: %{} runs inline and streams %{}, but no loader knows when",
-                                 grid.name, c.p.tensors[read.tensor].name)};
+        return c.wrong(subject_of(g), fmt::format("%{} runs inline and streams %{}, but no loader knows when",
+                                                  grid.name, c.p.tensors[read.tensor].name));
   }
   return {};
 }

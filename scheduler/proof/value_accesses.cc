@@ -191,9 +191,10 @@ struct Checker {
         const bool same_task = w.first == group.first && w.count == 1 && group.count == 1;
         if (same_task || !status.ok()) return;
         const uint32_t second = w.first != group.first ? w.first : w.first + 1;
-        status = step_error(step, fmt::format("{} {} what {} writes of %{}: tasks of one grid must not meet",
-                                              task_name(step, group.first), other.writes ? "writes" : "reads",
-                                              task_name(step, second), tensor(t).name));
+        status = step_error(step, subject_of(other.grid),
+                            fmt::format("{} {} what {} writes of %{}: tasks of one grid must not meet",
+                                        task_name(step, group.first), other.writes ? "writes" : "reads",
+                                        task_name(step, second), tensor(t).name));
       });
       if (!status.ok()) return status;
     }
@@ -206,9 +207,9 @@ struct Checker {
       Status status;
       for_each_meeting(write, group.box, [&](const BoxGroup& w, int64_t) {
         if (status.ok())
-          status =
-              step_error(step, fmt::format("{} streams what {} writes of %{}", task_name(step, group.first),
-                                           task_name(step, w.first), tensor(t).name));
+          status = step_error(step, subject_of(streamed.grid),
+                              fmt::format("{} streams what {} writes of %{}", task_name(step, group.first),
+                                          task_name(step, w.first), tensor(t).name));
       });
       if (!status.ok()) return status;
     }
@@ -222,9 +223,10 @@ struct Checker {
       for_each_meeting(earlier, group.box, [&](const BoxGroup& e, int64_t) { needed.add(e.first, e.count); });
       const auto [task, missed] = needed.find_unordered(group.first, group.count, orderings);
       if (task != Needed::kNobody)
-        return step_error(step, fmt::format("{} may {} %{} before {} has {} it", task_name(step, task),
-                                            later.writes ? "overwrite" : "read", tensor(t).name,
-                                            task_name(step, missed), earlier.writes ? "written" : "read"));
+        return step_error(step, subject_of(later.grid),
+                          fmt::format("{} may {} %{} before {} has {} it", task_name(step, task),
+                                      later.writes ? "overwrite" : "read", tensor(t).name,
+                                      task_name(step, missed), earlier.writes ? "written" : "read"));
     }
     return {};
   }
@@ -252,8 +254,9 @@ struct Checker {
         const int64_t wanted = shared_elements(group.box, group.box),
                       covered = elements_held(group.box, written);
         if (covered < wanted)
-          return step_error(step, fmt::format("{} reads {} elements of %{}, of which earlier grids write {}",
-                                              task_name(step, group.first), wanted, tensor(t).name, covered));
+          return step_error(step, subject_of(accesses[b].grid),
+                            fmt::format("{} reads {} elements of %{}, of which earlier grids write {}",
+                                        task_name(step, group.first), wanted, tensor(t).name, covered));
       }
     }
     return tensor(t).kind == TensorKind::kOutput ? check_output(t, accesses) : Status();
@@ -268,8 +271,9 @@ struct Checker {
       if (access.writes && !access.groups.empty()) written.push_back(&access);
     const int64_t wanted = shared_elements(whole, whole), found = elements_held(whole, written);
     if (found == wanted) return {};
-    return step_error(step, fmt::format("the host reads {} elements of %{}, of which the step writes {}",
-                                        wanted, tensor(t).name, found));
+    return step_error(step, subject_of(t),
+                      fmt::format("the host reads {} elements of %{}, of which the step writes {}", wanted,
+                                  tensor(t).name, found));
   }
 
   // Checks that every access of `first` precedes every write of `second`, which lies in the same memory.
@@ -284,8 +288,9 @@ struct Checker {
       const auto [task, missed] = needed.find_unordered(base, step.task_base[g.index + 1] - base, orderings);
       if (task != Needed::kNobody)
         return step_error(
-            step, fmt::format("{} may write %{} over %{} before {} is done with it", task_name(step, task),
-                              tensor(second).name, tensor(first).name, task_name(step, missed)));
+            step, subject_of(g),
+            fmt::format("{} may write %{} over %{} before {} is done with it", task_name(step, task),
+                        tensor(second).name, tensor(first).name, task_name(step, missed)));
     }
     return {};
   }

@@ -90,7 +90,7 @@ Error value_cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) 
                                  : "stream",
                         nodes.name(from_min[i]));
   }
-  return step_error(nodes.step, "deadlock: " + text);
+  return step_error(nodes.step, {Part::kHeader}, "deadlock: " + text);
 }
 
 // Merges `from` into `into`. Returns false if `into` already contained all of it.

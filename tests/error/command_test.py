@@ -312,12 +312,12 @@ class CommandTest(Command):
         text = out.decode()
         line = next(l for l in text.splitlines() if l.startswith("event @l0.down_ready"))
         (self.dir / "count.mkir").write_text(text.replace(line, line.replace("expect ", "expect 1 + ")))
-        self.refuses("count.mkir: ", "check", "count.mkir")
+        self.refuses(f"count.mkir:{text.splitlines().index(line) + 1}:1: error: @l0.down_ready[] expects 11 notifications, 10 tasks notify it", "check", "count.mkir")
         # The ring must fit the machine.
         code, out, _ = self.mkc("compile", FIXTURE, "--emit", "schedule", "--machine", "h100")
         self.assertEqual(code, 0)
         (self.dir / "ring.mkir").write_text(re.sub(r"ring stages \d+ ", "ring stages 13 ", out.decode()))
-        self.refuses("ring.mkir: error: the ring has 13 stages, expected at most 12, the stages of machine h100", "check", "ring.mkir")
+        self.refuses("ring.mkir:3:1: error: the ring has 13 stages, expected at most 12, the stages of machine h100", "check", "ring.mkir")
 
     def test_gpu_that_is_not_there(self):
         code, _, err = self.mkc("run", FIXTURE, "--device", "cuda", "--prompt-ids", "1")
