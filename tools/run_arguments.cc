@@ -185,6 +185,10 @@ Status check_device(const RunArguments& a) {
   if (a.threads && a.device != "auto" && a.device != "cpu")
     return Error{"--threads: error: is for the processor"};
   if (!a.assembler.empty() && a.device == "cpu") return Error{"--assembler: error: is for a GPU"};
+  for (const auto& [flag, given] : {std::pair{"--keep-weights", a.keep_weights.has_value()},
+                                    std::pair{"--kept-weights-gb", a.kept_weights_gb.has_value()}})
+    if (given && a.device != "auto" && a.device != "cpu")
+      return Error{fmt::format("{}: error: is for the processor", flag)};
   if (a.kept_weights_gb && a.keep_weights == kDoNotKeep)
     return Error{"--kept-weights-gb: error: --keep-weights no keeps none"};
   const bool emulated = a.device == "emulator" || a.race;

@@ -30,8 +30,8 @@ struct RunArguments {
   std::vector<const CLI::Option*> compiling;  // options that a compiled model has no use for
   std::string checkpoint;                     // directory of the weights, if the model is compiled already
   std::string device = "auto";
-  std::optional<int64_t> threads;  // of the processor
-  std::string keep_weights = kKeep;
+  std::optional<int64_t> threads;           // of the processor
+  std::optional<std::string> keep_weights;  // default: kKeep
   std::optional<uint64_t> kept_weights_gb;  // limit of the folder
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_ids;

@@ -186,7 +186,7 @@ Result<Loaded> load(const RunArguments& a) {
 }
 
 bool keeps_weights(const RunArguments& a) {
-  return a.keep_weights != kDoNotKeep && !default_cache().folder.empty();
+  return a.keep_weights.value_or(kKeep) != kDoNotKeep && !default_cache().folder.empty();
 }
 
 }  // namespace mkc

@@ -102,6 +102,8 @@ class KeptWeightsTest(Command):
         run = ("run", FIXTURE, "--prompt-ids", "1")
         self.refuses("mkc: error: --keep-weights: ", *run, "--keep-weights", "maybe")
         self.refuses("mkc: error: --kept-weights-gb: found 0, expected 1 to 1000000", *run, "--kept-weights-gb", 0)
+        for flag, value in (("--keep-weights", "no"), ("--kept-weights-gb", 1)):
+            self.refuses(f"{flag}: error: is for the processor\n", *run, flag, value, "--device", "emulator")
         self.refuses("--kept-weights-gb: error: --keep-weights no keeps none\n", *run, "--kept-weights-gb", 1, "--keep-weights", "no")
 
 

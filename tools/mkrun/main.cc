@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,63 +11,17 @@
 #include "runtime/base/file.h"
 #include "runtime/base/npy.h"
 #include "runtime/base/outputs.h"
-#include "runtime/session/pages.h"
 #include "runtime/session/session.h"
 #include "tools/manual/completions.h"
 #include "tools/manual/man_page.h"
+#include "tools/mkrun/arguments.h"
 #include "tools/mkrun/samples.h"
+#include "tools/mkrun/timed_steps.h"
 #include "tools/parse_arguments.h"
 #include "tools/signals.h"
 
 namespace mkrt {
 namespace {
-
-struct Arguments {
-  std::string artefact, checkpoint, keep_weights, logits_out, trace;
-  std::vector<int32_t> prompt;
-  uint32_t max_new_tokens = 64, steps_per_launch = 1;
-  bool compare_samples = false;
-  uint64_t timeout_ms = 10'000;
-  uint64_t random_seed = 1;
-  std::optional<int> device;  // ordinal of the GPU
-  // The members below are for timings.
-  uint32_t steps = 0, warm_up = 10, hash_every = 16;
-  std::vector<uint32_t> tokens{1}, batches{1}, contexts{128};
-  SealCheck seal = SealCheck::kRequired;
-  uint64_t positions = 0;  // positions of the cache; 0: as many as the largest timed step needs
-};
-
-constexpr uint32_t kPageSize = CacheOptions{}.page_size;
-
-// Returns the pages that one request of a timed launch needs.
-uint64_t request_pages(const Arguments& a, uint32_t context) {
-  return pages_for(uint64_t{context} + a.steps_per_launch - 1, kPageSize);
-}
-
-uint64_t cache_pages(const Arguments& a) {
-  if (a.positions > 0) return pages_for(a.positions, kPageSize);
-  return *std::max_element(a.batches.begin(), a.batches.end()) *
-         request_pages(a, *std::max_element(a.contexts.begin(), a.contexts.end()));
-}
-
-// Returns a cache of random keys and values for timed steps, because steps on zeros could be faster. The
-// device frees the memory.
-Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& device) {
-  const auto pages = static_cast<uint32_t>(cache_pages(a));
-  const uint64_t bytes = cache_piece_bytes(m, best_form(m), kPageSize, pages) * m.caches.size();
-  const Result<uint64_t> memory = device.allocate(bytes);
-  if (!memory.ok()) return memory.error();
-  ManifestWeight values;
-  values.element = m.caches[0].element;
-  values.cols = 1;
-  std::vector<std::byte> block(std::min(bytes, uint64_t{64} << 20));
-  if (Status status = random_weights(a.random_seed + 1)(values, block); !status.ok()) return status.error();
-  for (uint64_t at = 0; at < bytes; at += block.size()) {
-    const auto piece = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
-    if (Status status = device.write(memory.value() + at, piece); !status.ok()) return status.error();
-  }
-  return place_caches(m, best_form(m), kPageSize, pages, memory.value());
-}
 
 // Opens a session with the checkpoint's weights, or with random ones if there is no checkpoint.
 Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
@@ -112,114 +63,19 @@ Status run(const Arguments& a, Session& session, nlohmann::json& out) {
   return write_npy(a.logits_out, logits, session.manifest().vocab);
 }
 
-std::vector<int32_t> some_tokens(uint32_t count, uint64_t vocab, uint32_t first = 0) {
-  std::vector<int32_t> tokens(count);
-  for (uint32_t i = 0; i < count; ++i)
-    tokens[i] = static_cast<int32_t>((uint64_t{first + i} * 7919 + 17) % vocab);
-  return tokens;
-}
-
-// EqualRequests is a batch of requests with equal numbers of rows, equal positions, and separate pages. The
-// pages suffice for launches of `steps` steps.
-struct EqualRequests {
-  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
-  std::vector<Samples> samples;
-  StepResult result;
-
-  EqualRequests(const Session& session, uint32_t requests, uint32_t rows, uint32_t context,
-                uint32_t steps = 1)
-      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)), samples(requests) {
-    const auto pages = static_cast<int32_t>(pages_for(context + steps - 1, session.limits().page_size));
-    const auto apart = static_cast<int32_t>(session.limits().pages / requests);
-    for (uint32_t b = 0; b < requests; ++b) {
-      row_begin.push_back(static_cast<int32_t>((b + 1) * rows));
-      kv_len.push_back(static_cast<int32_t>(context));
-      samples[b].limit = steps;
-      for (int32_t p = 0; p < pages; ++p) page_index.push_back(static_cast<int32_t>(b) * apart + p);
-      page_begin.push_back(static_cast<int32_t>(page_index.size()));
-    }
-  }
-  Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, samples}; }
-};
-
-// Checks a timed step. Errors: it is larger than the artefact's; its context is shorter than its tokens.
-Status check_step(const Arguments& a, const Session& session, uint32_t batch, uint32_t count,
-                  uint32_t context) {
-  const auto check = [](const char* flag, uint32_t found, uint32_t min, uint32_t max,
-                        const std::string& at) -> Status {
-    if (found >= min && found <= max) return {};
-    return Error{fmt::format("{}: error: found {}, expected {} to {}{}", flag, found, min, max, at)};
-  };
-  const uint32_t steps = a.steps_per_launch, positions = session.context();
-  Status status = check("--batch", batch, 1, session.limits().max_requests, "");
-  if (status.ok())
-    status = check("--tokens", count, 1, session.max_tokens() / batch, fmt::format(" at --batch {}", batch));
-  if (status.ok()) status = check("--steps-per-launch", steps, 1, positions, "");
-  if (!status.ok()) return status;
-  return check("--contexts", context, count, positions - (steps - 1),
-               fmt::format(" at --tokens {} and --steps-per-launch {}", count, steps));
-}
-
-// Repeats one launch and returns the times of its steps, by the host's clock around each launch. A separate
-// single step after every hash_every launches gives a hash of the logits.
-Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t batch, uint32_t count,
-                                  uint32_t context) {
-  const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
-  if (Status status = check_step(a, session, batch, count, context); !status.ok()) return status.error();
-  EqualRequests requests(session, batch, count, context, a.steps_per_launch);
-  EqualRequests single(session, batch, count, context);
-  std::vector<float> logits(requests.tokens.size() * vocab);
-  std::vector<double> us;
-  std::string hash;
-  uint32_t different = 0;
-  for (uint32_t i = 0; i < a.warm_up + a.steps; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    const Status stepped = session.step(requests.batch(), requests.result);
-    const auto end = std::chrono::steady_clock::now();
-    if (!stepped.ok()) return stepped.error();
-    if (i >= a.warm_up)
-      us.push_back(std::chrono::duration<double, std::micro>(end - begin).count() / a.steps_per_launch);
-    // Logits are not read after every launch, because the read takes longer than the step.
-    if (i % a.hash_every != 0 && i + 1 != a.warm_up + a.steps) continue;
-    if (Status again = session.step(single.batch(), single.result, logits.data()); !again.ok())
-      return again.error();
-    const std::string now =
-        hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
-    different += !hash.empty() && now != hash;
-    hash = now;
-  }
-  const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
-  return nlohmann::json{{"context", context},
-                        {"batch", batch},
-                        {"tokens", count},
-                        {"steps_per_launch", a.steps_per_launch},
-                        {"us", us},
-                        {"hash", hash},
-                        {"different", different},
-                        {"finite", finite}};
-}
-
 // Prints a line and flushes it, because its reader may have to stop this program.
 void say(const nlohmann::json& line) {
   fmt::print("{}\n", line.dump());
   std::fflush(stdout);
 }
 
-Status time_all(const Arguments& a, Session& session) {
-  for (const uint32_t batch : a.batches)
-    for (const uint32_t count : a.tokens)
-      for (const uint32_t context : a.contexts) {
-        if (batch * request_pages(a, context) > cache_pages(a)) continue;
-        const Result<nlohmann::json> timed = time_steps(a, session, batch, count, context);
-        if (!timed.ok()) return timed.error();
-        say(timed.value());
-      }
-  return {};
-}
-
 // Opens the device that the artefact is for.
 Result<std::unique_ptr<Device>> open_device(const Arguments& a, const Manifest& manifest) {
-  if (!manifest.target.starts_with("x86-64")) return open_cuda(a.device.value_or(0));
+  if (!manifest.target.starts_with("x86-64")) {
+    if (a.keep_weights.empty()) return open_cuda(a.device.value_or(0));
+    return Error{
+        fmt::format("--keep-weights: error: is for processors, {} is for {}", a.artefact, manifest.target)};
+  }
   if (a.device)
     return Error{
         fmt::format("--device {}: error: is for GPUs, {} is for {}", *a.device, a.artefact, manifest.target)};
@@ -251,6 +107,8 @@ Status work(const Arguments& a) {
   if (!device.ok()) return device.error();
   Result<Session> session = open(a, artefact.value(), *device.value());
   if (!session.ok()) return session.error();
+  const Result<std::vector<TimedStep>> steps = timed_steps(a, session.value());
+  if (!steps.ok()) return steps.error();
   const WeightsReport& weights = session.value().weights();
   for (const std::string& warning : weights.warnings) fmt::print(stderr, "{}\n", warning);
   const Manifest& m = artefact.value().manifest;
@@ -269,7 +127,11 @@ Status work(const Arguments& a) {
     out.update(compared.value());
   }
   say(out);
-  if (Status status = a.steps > 0 ? time_all(a, session.value()) : Status(); !status.ok()) return status;
+  for (const TimedStep& step : steps.value()) {
+    const Result<nlohmann::json> timed = time_step(a, session.value(), step);
+    if (!timed.ok()) return timed.error();
+    say(timed.value());
+  }
   return a.trace.empty() ? Status() : session.value().write_trace(a.trace);
 }
 
@@ -354,8 +216,7 @@ int main(int argc, char** argv) {
                  "let the kernel go on by itself for so many tokens; default 1")
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy")
-      ->type_name("FILE")
-      ->needs(prompt);
+      ->type_name("FILE");
   app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced artefact")
       ->type_name("FILE");
   app.add_flag(
@@ -382,6 +243,8 @@ int main(int argc, char** argv) {
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
       ->check(CLI::Range(1u, kMaxCount))
       ->delimiter(',');
+  for (const char* of : {"--max-new-tokens", "--compare-samples", "--logits-out"})
+    app.get_option(of)->needs(prompt);
   for (const char* of :
        {"--warm-up", "--hash-every", "--tokens", "--batch", "--cache-positions", "--contexts"})
     app.get_option(of)->needs(app.get_option("--steps"));
