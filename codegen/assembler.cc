@@ -68,6 +68,7 @@ AssemblerSearch search_assemblers(const std::string& flag) {
     if (!path.empty()) {
       search.looked_at.push_back(fmt::format("{} ({})", path, origin));
       search.add(path, origin);
+      search.found.back().named = true;
       return search;
     }
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
@@ -112,8 +113,7 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag, uint3
     OpenedAssembler opened = open_assembler(c.path, driver);
     if (opened.fault.empty()) return std::move(opened.assembler);
     newer = newer || opened.assembler;
-    if (!flag.empty() || c.origin == "MKC_ASSEMBLER")
-      return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.fault)};
+    if (c.named) return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.fault)};
     // Another assembler would make other code, silently, where a disk is full.
     if (const mkrt::TemporaryFolder probe; probe.path.empty())
       return Error{fmt::format("{}: error: {}", c.path, opened.fault)};

@@ -36,6 +36,7 @@ class Assembler {
 struct AssemblerCandidate {
   std::string path;
   std::string origin;  // the reason to look there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
+  bool named = false;  // by a flag or a variable: no other one may take its place
 };
 
 struct AssemblerSearch {
@@ -62,9 +63,8 @@ Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
 // of its own major version and of earlier ones (NVIDIA's CUDA Compatibility, "Minor Version Compatibility").
 std::string why_not_loaded(const std::string& assembler, uint32_t driver);
 
-// OpenedAssembler is null where the file does not open.
 struct OpenedAssembler {
-  std::unique_ptr<Assembler> assembler;
+  std::unique_ptr<Assembler> assembler;  // null: the file does not open
   std::string fault;  // why the file does not open, or the driver does not load its cubins; "": neither
 };
 

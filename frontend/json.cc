@@ -53,7 +53,9 @@ class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_float(double value, const std::string& digits) override {
     const bool is_integer = digits.find_first_of(".eE") == std::string::npos;
-    if (is_integer && wide_integer.line == 0) wide_integer = place_at(last_read() - digits.size());
+    // Nothing stands behind a number at the text's end.
+    if (is_integer && wide_integer.line == 0)
+      wide_integer = place_at(source_.text.rfind(digits, last_read()));
     return add(float_node(value));
   }
   bool string(std::string& value) override { return add(string_node(value)); }

@@ -33,6 +33,7 @@ struct Parameters {
   Result<double> positive(const std::string& key, std::optional<double> fallback = {}) const {
     const Node* node = find_value(key);
     if (!node && fallback) return *fallback;
+    if (const Node* null = find(map, key); null && !node) return wrong(key, *null, "a float");
     if (!node && document == scope.family)
       return document->error(map.place, fmt::format("missing key \"{}\" in {}", key, map.path));
     if (!node) return missing_key(scope, fmt::format("{}.{}", map.path, key), rope.parameters->place);

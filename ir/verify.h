@@ -81,7 +81,8 @@
 //   V33 Accesses have the regions that their body touches and stream where the body does. Coordinates have
 //       the body's extents (footprint.h).
 //   V34 Symbols that the host or the device fills have the bounds that their values reach. A schedule has no
-//       other symbols, at most 256 tokens T and at most 64 requests B.
+//       other symbols, at most 256 tokens T and at most 64 requests B. Lists that the host fills have length
+//       B.
 //
 // The prover checks cycles, counts and the order of reads and writes (scheduler/proof/prove.h).
 #pragma once

@@ -76,6 +76,7 @@ namespace {
 std::optional<Bounds> reached_by_blocks(const Symbols& symbols, const StepSymbols& step, SymbolId id) {
   if (!step.blocks || !step.requests.valid() || !step.kv_len.valid() || !step.blocks->rows.valid()) return {};
   const RowBlocks& blocks = *step.blocks;
+  if (blocks.max_rows < 1) return {};
   const int64_t tokens = symbols[step.tokens].bounds.hi, max_rows = blocks.max_rows,
                 requests = std::min(symbols[step.requests].bounds.hi, tokens);
   if (id == blocks.count) return Bounds{1, std::min(tokens, (tokens + requests * (max_rows - 1)) / max_rows)};
@@ -95,7 +96,7 @@ std::optional<Bounds> reached(const Symbols& symbols, const StepSymbols& step, S
   // of rows.
   for (const SymbolId limited :
        {step.tokens, step.requests, step.kv_len, step.blocks ? step.blocks->rows : SymbolId{}})
-    if (id == limited) return Bounds{1, s.bounds.hi};
+    if (id == limited) return Bounds{1, std::max<int64_t>(1, s.bounds.hi)};
   if (id == step.logit_rows) return Bounds{1, tokens};
   if (id == step.q_len)
     return Bounds{1, step.kv_len.valid() ? std::min(tokens, symbols[step.kv_len].bounds.hi) : tokens};
@@ -131,6 +132,11 @@ void Verifier::check_given_symbols() {
                         : id == step.requests ? kMaxStepRequests
                                               : INT64_MAX;
     if (hi > max) report(34, symbol_site(id), fmt::format("it may be {}, a step has at most {}", hi, max));
+    const bool by_request = id == step.q_len || id == step.kv_len || id == step.first_row;
+    if (by_request && !(step.requests.valid() && symbols[id].length == symbol(step.requests)))
+      report(34, symbol_site(id),
+             fmt::format("its length is {}, expected {}, the step's requests", text.expr(symbols[id].length),
+                         mkrt::kRequestsSymbol));
   }
 }
 

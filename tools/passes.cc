@@ -277,8 +277,7 @@ Status check_for_machine(const CompileRequest& request, const Machine& machine) 
 }  // namespace
 
 Result<Compilation> open_model(const ModelRequest& request, bool weights) {
-  if (request.ignore_measured && !request.machine.empty() && request.machine != kNative &&
-      request.options.target != kNative)
+  if (request.ignore_measured && !request.machine.empty() && request.machine != kNative)
     return Error{
         fmt::format("--ignore-measured: error: --machine {} takes the place of what was measured "
                     "here, expected one of the two",
@@ -308,6 +307,10 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   if (!generation.ok()) return generation.error();
   c.generation = std::move(generation.value());
   if (!machine) {
+    if (request.ignore_measured && !c.request.target.starts_with(kThisProcessor))
+      return Error{fmt::format(
+          "--ignore-measured: error: nothing measured goes into the machine of {}, expected --machine native",
+          c.request.target)};
     Result<NativeMachine> named = machine_of(request.machine, c.request.target, request.ignore_measured);
     if (!named.ok()) return named.error();
     machine = std::move(named.value());

@@ -108,16 +108,20 @@ class Reader {
     const json* value = figure(key);
     if (!value) return rates;
     check_bounds(key, key, *value);
+    if (!value->is_object()) {
+      fail(key, fmt::format("{} must be an object of formats, not {}", key, shown(*value)));
+      return rates;
+    }
     std::set<std::string> known;
     for (const mkrt::WeightType type : mkrt::kWeightTypes) {
       const mkrt::WeightFormat format = mkrt::weight_format(type);
       LoopRate& rate = rates[static_cast<size_t>(type)];
-      const json entry = value->is_object() ? value->value(format.name, json()) : json();
-      if (format.grouped() && entry.is_null()) {
+      if (format.grouped() && !value->contains(format.name)) {
         rate = rates[static_cast<size_t>(mkrt::WeightType::kE4m3)];
         continue;
       }
       known.insert(format.name);
+      const json entry = value->value(format.name, json());
       if (!entry.is_array() || entry.size() < 2 || entry.size() > 3 ||
           !std::ranges::all_of(entry, is_positive)) {
         fail(key, fmt::format("{} must have two or three positive numbers for {}, not {}", key, format.name,

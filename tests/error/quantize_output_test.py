@@ -232,6 +232,9 @@ class QuantizeOutputTest(Command):
             for out in ("model/new", "model/empty", "model/empty/new", "link/new", "model/../model/new"):
                 self.refuses(f"{out}: error: is inside {model}, which is quantized, expected a directory outside it\n", "quantize", model,
                              "-o", out, "--format", "fp8")
+        done = subprocess.run([MKC, "quantize", ".", "-o", "new", "--format", "fp8"], cwd=self.dir / "model", capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (1, "new: error: is inside ., which is quantized, expected a directory outside it\n"))
         (self.dir / "around").mkdir()
         (self.dir / "model").rename(self.dir / "around" / "model")
         for model, out in (("around/model", "around"), ("around/model", "around/model")):

@@ -166,6 +166,8 @@ class SettingsTest(Command):
             for command in (("compile",), ("simulate",), ("explain",)):
                 self.refuses(f"--ignore-measured: error: --machine {machine} takes the place of what was measured here, expected one of the "
                              "two\n", *command, FIXTURE, "--machine", machine, "--ignore-measured")
+        self.refuses("--ignore-measured: error: nothing measured goes into the machine of sm_80, expected --machine native\n", "compile", FIXTURE,
+                     "--target", "sm_80", "--ignore-measured", "-o", "m.cubin")
 
     def test_a_seed_changes_nothing_of_greedy_tokens(self):
         run = ("run", TINY, "--device", "cpu", "--prompt-ids", "1,2,3", "--max-new-tokens", 8, "--json")

@@ -106,14 +106,13 @@ Result<Findings> look(const DoctorArguments& a) {
   AssemblerSearch search = search_assemblers(a.checks.assembler);
   for (const AssemblerCandidate& c : search.found) {
     const OpenedAssembler opened = open_assembler(c.path, facts.ok() ? facts.value().driver : 0);
-    std::string& first = opened.fault.empty() ? f.assembler : newer;
-    f.assemblers.push_back({c.path, c.origin,
-                            !opened.assembler       ? opened.fault
-                            : !opened.fault.empty() ? "newer than the driver"
-                            : first.empty()         ? "used"
-                                                    : "usable"});
-    if (opened.assembler && first.empty()) first = opened.assembler->name();
-    if (!opened.assembler && !a.checks.assembler.empty())
+    const bool usable = opened.fault.empty();
+    std::string said = f.assembler.empty() ? "used" : "usable";
+    if (!usable) said = opened.assembler ? "newer than the driver" : opened.fault;
+    f.assemblers.push_back({c.path, c.origin, said});
+    if (usable && f.assembler.empty()) f.assembler = opened.assembler->name();
+    if (!usable && opened.assembler && newer.empty()) newer = opened.assembler->name();
+    if (!usable && c.named)
       f.assembler_fault = fmt::format("{} {}: error: {}", c.origin, c.path, opened.fault);
   }
   f.looked_at = std::move(search.looked_at);

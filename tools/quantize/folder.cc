@@ -191,7 +191,7 @@ const std::string& OutputFolder::path() const {
 Result<OutputFolder> OutputFolder::create(const std::string& path, const std::string& checkpoint) {
   std::error_code failed, ignored;
   const std::string given = fs::path(path).has_filename() ? path : fs::path(path).parent_path().string();
-  const std::string to = fs::weakly_canonical(mkrt::behind_links(given), failed).string();
+  const std::string to = fs::weakly_canonical(fs::absolute(mkrt::behind_links(given)), failed).string();
   if (failed) return folder_fault(given, "cannot create: " + failed.message());
   if (fs::equivalent(to, ".", failed))
     return folder_fault(given, "is the working directory, expected a new or another directory");

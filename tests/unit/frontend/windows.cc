@@ -102,7 +102,8 @@ TEST_CASE("a window of Llama is refused unless nothing could take it for one") {
   CHECK(
       error_of("  \"sliding_window\": 8,\n")
           .ends_with("error: this family has no windows, expected null, at least max_position_embeddings, or "
-                     "layer_types of full_attention"));
+                     "full_attention of each layer in layer_types"));
+  CHECK_FALSE(error_of("  \"sliding_window\": 8, \"layer_types\": [],\n").empty());
   CHECK(error_of("  \"sliding_window\": null,\n").empty());
   CHECK(error_of("  \"sliding_window\": 1048576,\n").empty());
   CHECK(error_of("  \"sliding_window\": 8, \"layer_types\": [\"full_attention\"],\n").empty());

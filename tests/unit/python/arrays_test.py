@@ -140,6 +140,9 @@ class ArraysTest(unittest.TestCase):
                         f"allowed: error: found a uint32 array of the shape {shape}, expected [3], a bit for each id, or ids as a list or "
                         "an int32 array") + "$"):
                     session.sample([1], allowed=wrong)
+            for wrong in (np.array([[7]]), np.array(7)):
+                with self.assertRaisesRegex(mkc.errors.DtypeError, "^allowed: error: "):
+                    session.sample([1], allowed=wrong)
 
     def test_an_array_of_a_gpu_is_refused_by_its_device(self):
         class OnGpu:

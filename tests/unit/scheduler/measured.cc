@@ -232,6 +232,8 @@ TEST_CASE("files that doctor did not write are refused") {
   f = file();
   f["targets"]["x86-64-v4"]["product_per_ns"]["value"]["bf61"] = {1, 2};
   CHECK(refusal(f) == "measured figures: error: product_per_ns has the unknown format 'bf61'");
+  f["targets"]["x86-64-v4"]["product_per_ns"]["value"] = 5;
+  CHECK(refusal(f) == "measured figures: error: product_per_ns must be an object of formats, not 5");
 }
 
 TEST_CASE("a nominal description says why no other was taken") {

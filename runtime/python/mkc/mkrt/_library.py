@@ -175,9 +175,12 @@ def _indices(name, values):
     has_entries = hasattr(values, "__iter__") or hasattr(values, "__getitem__")
     if not has_entries or isinstance(values, (str, bytes)):
         raise DtypeError(f"{name}: error: found {type(values).__name__}, expected a list of integers or an int32 array")
-    values = list(values)
+    try:
+        values = list(values)
+    except TypeError:  # an array without dimensions
+        raise DtypeError(f"{name}: error: found {values!r}, expected a list of integers or an int32 array") from None
     for at, value in enumerate(values) if not set(map(type, values)) <= {int} else ():
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0) > 0:
             raise DtypeError(f"{name}: error: entry {at} is {value!r}, expected an integer")
     return list(map(operator.index, values))
 

@@ -108,7 +108,7 @@ class Session(_Handle):
         logprobs: None, or a number n. The result is then a pair: the tokens, and a Logprob with the n likeliest for
         each.
         biases: {id: (before, after)}, added to logits before and after the penalty. -inf forbids the id.
-        allowed: the only ids that may be sampled. A uint32 array has a bit for each id of the model, the lowest of a word first.
+        allowed: the only ids that may be sampled. A uint32 array has a bit for each id, the lowest of a word first; others have ids.
         Errors: NotFiniteError after the launch, with the tokens before and their log-probabilities.
         """
         ids = _ints("tokens", tokens)
