@@ -112,7 +112,7 @@ Result<Findings> look(const DoctorArguments& a) {
     f.assemblers.push_back({c.path, c.origin, said});
     if (usable && f.assembler.empty()) f.assembler = opened.assembler->name();
     if (!usable && opened.assembler && newer.empty()) newer = opened.assembler->name();
-    if (!usable && c.named)
+    if (!opened.assembler && !a.checks.assembler.empty())
       f.assembler_fault = fmt::format("{} {}: error: {}", c.origin, c.path, opened.fault);
   }
   f.looked_at = std::move(search.looked_at);
