@@ -113,11 +113,16 @@ const char* summed_by(const Symbol& s, const StepSymbols& step, SymbolId id) {
   return id == step.active_expert_begin && s.routed ? kActiveExpertRowsSymbol : nullptr;
 }
 
+// Tells whether the host fills the list, with an element for each request of a step.
+bool is_by_request(const StepSymbols& step, SymbolId id) {
+  return id == step.q_len || id == step.kv_len || id == step.first_row;
+}
+
 // Tells whether the host, a worker or a route gives the symbol its values in each step.
 bool is_given(const Symbols& symbols, const StepSymbols& step, SymbolId id) {
   const Symbol& s = symbols[id];
   if (s.cut || s.routed) return true;  // V31 and V32 check these
-  if (s.is_list()) return id == step.q_len || id == step.kv_len || id == step.first_row;
+  if (s.is_list()) return is_by_request(step, id);
   return id == step.tokens || id == step.requests || id == step.logit_rows;
 }
 
@@ -132,8 +137,7 @@ void Verifier::check_given_symbols() {
                         : id == step.requests ? kMaxStepRequests
                                               : INT64_MAX;
     if (hi > max) report(34, symbol_site(id), fmt::format("it may be {}, a step has at most {}", hi, max));
-    const bool by_request = id == step.q_len || id == step.kv_len || id == step.first_row;
-    if (by_request && !(step.requests.valid() && symbols[id].length == symbol(step.requests)))
+    if (is_by_request(step, id) && !(step.requests.valid() && symbols[id].length == symbol(step.requests)))
       report(34, symbol_site(id),
              fmt::format("its length is {}, expected {}, the step's requests", text.expr(symbols[id].length),
                          mkrt::kRequestsSymbol));
